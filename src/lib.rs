@@ -1,0 +1,12 @@
+//! A session bus: every session is an actor with its own inbox, outbox and journal.
+
+#[cfg(panic = "abort")]
+compile_error!("callboard catches the panics of agents and needs panic = \"unwind\"");
+
+pub mod config;
+pub mod error;
+pub mod persist;
+pub mod protocol;
+
+pub use config::{Config, Durability};
+pub use error::{Code, Ended, Error, Fault, Refused};

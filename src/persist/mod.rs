@@ -1,0 +1,9 @@
+//! The archive: bytes and files, and the thread that commits them.
+//!
+//! **Boundary**: no policy and no actor in here. A payload is opaque; what it means is the law's.
+
+pub mod disk;
+pub mod store;
+
+pub use disk::{Disk, DiskFile};
+pub use store::Store;
