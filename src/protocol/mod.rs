@@ -5,6 +5,8 @@
 
 pub mod id;
 pub mod message;
+pub mod session;
+pub mod supervisor;
 
 pub use id::{Label, MessageId, SessionId, Timestamp, Workspace};
 pub use message::{Body, Draft, Message, Source, SourceKind};

@@ -1,0 +1,239 @@
+//! The session machine: inputs in, one frame of events and the actions that may follow out.
+//!
+//! **Invariant**: one step is one frame, both or none; every answer waits for the newest append,
+//! also an answer that appended nothing itself; a dispatch carries only what is on disk.
+//!
+//! The rules themselves stand by subject: `outbox`, `inbox`, `turn`, `report`.
+
+use super::event::{Created, Event};
+use super::fold::Illegal;
+use super::input::{Action, Effects, Input, Inspection, Status};
+use super::live::{Live, Move};
+use super::state::State;
+use crate::config::Limits;
+use crate::protocol::id::{Label, SessionId, Timestamp};
+
+/// One loaded session: its state and what is known only while it is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    id: SessionId,
+    label: Label,
+    pub(super) state: State,
+    pub(super) live: Live,
+    pub(super) limits: Limits,
+}
+
+/// What a step has gathered so far.
+pub(super) struct Step {
+    pub(super) now: Timestamp,
+    pub(super) events: Vec<Event>,
+    /// To be carried out when the newest append is on disk.
+    pub(super) after: Vec<Action>,
+    /// To be carried out now.
+    pub(super) at_once: Vec<Action>,
+    /// Senders that are owed an answer, each with whether their dispatch left a gap.
+    pub(super) answers: Vec<(SessionId, bool)>,
+}
+
+impl Machine {
+    /// A machine for a replayed (or just created) state. Feed [`Input::Resume`] first.
+    ///
+    /// # Errors
+    /// [`Illegal`] for a state without its first event.
+    pub fn new(state: State, limits: Limits) -> Result<Self, Illegal> {
+        let created = state.created.as_ref().ok_or(Illegal("no session was created"))?;
+        let (id, label) = (created.id, created.label.clone());
+        Ok(Machine { id, label, state, live: Live::default(), limits })
+    }
+
+    /// A session that is being made: its first frame, and the machine that goes on from it.
+    pub fn create(created: Created, limits: Limits, load: u64) -> (Self, Effects) {
+        let (id, label) = (created.id, created.label.clone());
+        let state = State { created: Some(created.clone()), ..State::default() };
+        let live = Live { load, appended: 1, ..Live::default() };
+        let events = vec![Event::Created(created)];
+        let effects = Effects { events, ticket: 1, urgent: true, ..Effects::default() };
+        (Machine { id, label, state, live, limits }, effects)
+    }
+
+    /// The state, as of the newest append: ahead of the disk.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The newest ticket given, and the newest known to be on disk.
+    pub fn tickets(&self) -> (u64, u64) {
+        (self.live.appended, self.live.flushed)
+    }
+
+    /// Whether nothing is left to do and nothing waits for the disk: it may be unloaded.
+    pub fn is_quiet(&self) -> bool {
+        !self.state.has_pending() && self.live.flushed == self.live.appended
+    }
+
+    /// Decides a batch of inputs as one transaction. The caller holds room for the frame.
+    ///
+    /// # Panics
+    /// When a decision is illegal by the fold: a bug in the rules.
+    pub fn step(&mut self, inputs: impl IntoIterator<Item = Input>, now: Timestamp) -> Effects {
+        let mut step = Step {
+            now,
+            events: Vec::new(),
+            after: Vec::new(),
+            at_once: Vec::new(),
+            answers: Vec::new(),
+        };
+        for input in inputs {
+            self.input(&mut step, input);
+        }
+        self.begin_turn(&mut step);
+        self.answer_senders(&mut step);
+        self.finish(step)
+    }
+
+    fn input(&mut self, step: &mut Step, input: Input) {
+        match input {
+            Input::Resume { load } => self.resume(step, load),
+            Input::Flushed { ticket } => self.flushed(step, ticket),
+            Input::Send { call, sends } => {
+                let receipts = self.queue(step, sends);
+                step.after.push(Action::Receipts { call, receipts });
+            }
+            Input::Mail { from, first, messages, settled, verdict } => {
+                self.mail(step, from, first, messages, (settled, verdict));
+            }
+            Input::Answer { target, answer } => self.answered(step, target, answer),
+            Input::Busy { target, first } => self.busy(step, target, first),
+            Input::Room { target } => self.room(step, target),
+            Input::Lost { target } => self.lost(step, target),
+            Input::Report { from, outcomes } => self.reported(step, from, outcomes),
+            Input::ReportAnswer { sender, upto } => self.report_answered(step, sender, upto),
+            Input::Ready => self.live.ready = true,
+            Input::NotReady => self.live.ready = false,
+            Input::Steer => self.steer(step),
+            Input::End(end) => self.end(step, end),
+            Input::Fail(failure) => self.fail(step, failure),
+            Input::Interrupt => self.interrupt(step),
+            Input::Close { call } => self.close(step, call),
+            Input::Inspect { call } => {
+                let inspection = Box::new(self.inspection());
+                step.after.push(Action::Inspected { call, inspection });
+            }
+            Input::Tick => self.look_again(step),
+        }
+    }
+
+    fn resume(&mut self, step: &mut Step, load: u64) {
+        let ready = self.live.ready;
+        self.live = Live::resumed(&self.state, load);
+        self.live.ready = ready;
+        self.interrupt(step);
+        let targets: Vec<SessionId> = self.live.lanes.keys().copied().collect();
+        for target in targets {
+            self.flow(step, target);
+        }
+        let senders: Vec<SessionId> = self.state.reports.keys().copied().collect();
+        for sender in senders {
+            self.report(step, sender);
+        }
+    }
+
+    fn flushed(&mut self, step: &mut Step, ticket: u64) {
+        self.live.flushed = self.live.flushed.max(ticket);
+        let released = self.live.deferred.partition_point(|(waits_for, _)| *waits_for <= ticket);
+        step.at_once.extend(self.live.deferred.drain(..released).map(|(_, action)| action));
+        let moved = self.live.moves.partition_point(|(waits_for, _)| *waits_for <= ticket);
+        let moved: Vec<Move> = self.live.moves.drain(..moved).map(|(_, moved)| moved).collect();
+        for moved in &moved {
+            match *moved {
+                Move::Queued(target, n) => {
+                    let lane = self.live.lanes.entry(target).or_default();
+                    lane.durable = lane.durable.max(n);
+                }
+                Move::Settled(target, n) => {
+                    let lane = self.live.lanes.entry(target).or_default();
+                    lane.settled = lane.settled.max(n);
+                }
+            }
+        }
+        for moved in moved {
+            if let Move::Queued(target, _) = moved {
+                self.flow(step, target);
+            }
+        }
+    }
+
+    /// Applies an event and puts it into the step's frame.
+    pub(super) fn record(&mut self, step: &mut Step, event: Event) {
+        let applied: Result<(), Illegal> = self.state.apply(&event);
+        assert!(applied.is_ok(), "{applied:?}: {event:?}");
+        let moved = match &event {
+            Event::Queued { target, n, .. } => Some(Move::Queued(*target, *n)),
+            Event::Delivered { target, upto, .. } => Some(Move::Settled(*target, *upto)),
+            _ => None,
+        };
+        if let Some(moved) = moved {
+            self.live.moves.push_back((self.live.appended + 1, moved));
+        }
+        step.events.push(event);
+    }
+
+    fn finish(&mut self, step: Step) -> Effects {
+        if !step.events.is_empty() {
+            self.live.appended += 1;
+        }
+        let newest = self.live.appended;
+        let waits = newest > self.live.flushed;
+        let urgent = waits && !step.after.is_empty();
+        let mut actions = step.at_once;
+        if waits {
+            self.live.deferred.extend(step.after.into_iter().map(|action| (newest, action)));
+        } else {
+            actions.extend(step.after);
+        }
+        let ticket = if step.events.is_empty() { 0 } else { newest };
+        Effects { events: step.events, ticket, urgent, actions, wake: self.wake() }
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        let retry = self.live.not_before.filter(|_| self.live.ready && self.state.turn.is_none());
+        match (self.live.look_at, retry) {
+            (Some(look), Some(retry)) => Some(look.min(retry)),
+            (look, retry) => look.or(retry),
+        }
+    }
+
+    /// The whole state as a snapshot's payload, and the ticket under which to append it as the
+    /// next append.
+    ///
+    /// # Errors
+    /// When the state cannot be serialised, which its types do not allow.
+    pub fn snapshot(&mut self) -> Result<(u64, Vec<u8>), serde_json::Error> {
+        let bytes = serde_json::to_vec(&self.state)?;
+        self.live.appended += 1;
+        Ok((self.live.appended, bytes))
+    }
+
+    fn inspection(&self) -> Inspection {
+        let state = &self.state;
+        let taken = state.turn.as_ref().map_or(&[][..], |turn| &turn.taken);
+        let unhandled = || taken.iter().chain(&state.inbox);
+        Inspection {
+            id: self.id,
+            label: self.label.clone(),
+            status: match (&state.turn, state.closed) {
+                (Some(_), _) => Status::Running,
+                (None, true) => Status::Closed,
+                (None, false) => Status::Idle,
+            },
+            pending: state.inbox.len() as u64,
+            taken: taken.len() as u64,
+            unsettled: state.n_unsettled,
+            oldest: unhandled().map(|item| item.message.sent).min(),
+            attempts: unhandled().map(|item| item.attempts).max().unwrap_or(0),
+            counts: state.counts,
+            numbers: state.lanes.iter().map(|(target, lane)| (*target, lane.next - 1)).collect(),
+            quiet: !state.has_pending(),
+        }
+    }
+}

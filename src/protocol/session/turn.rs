@@ -1,0 +1,163 @@
+//! Turns: what is taken, tried again, handled, or dead.
+//!
+//! **Invariant**: an attempt is on disk before the agent sees its messages; a turn's end and its
+//! staged sends are one frame; mail that arrives before the end is decided is offered first.
+
+use super::event::{Dead, DeadReason, Event, Failure, Outcome, TurnOutcome};
+use super::input::{Action, Call, End};
+use super::machine::{Machine, Step};
+use super::state::Item;
+use crate::protocol::id::Timestamp;
+
+/// The backoff is doubled at most this often.
+const DOUBLINGS_MAX: u32 = 6;
+/// A failure's message is cut to this many characters.
+const FAILURE_CHARS_MAX: usize = 500;
+
+impl Machine {
+    /// Begins a turn when the body can take one and there is something to take.
+    pub(super) fn begin_turn(&mut self, step: &mut Step) {
+        if !self.live.ready || self.state.turn.is_some() || self.state.closed {
+            return;
+        }
+        let Some(taken) = self.to_take(step.now) else { return };
+        self.live.ready = false;
+        let turn = self.state.turns + 1;
+        let items = self.state.inbox.iter().take(taken.len());
+        let n_untaken = items.clone().filter(|item| item.attempts == 0).count() as u64;
+        let wish = if taken.is_empty() { self.state.again } else { None };
+        let attempt = items.map(|item| item.attempts).chain(wish).max().unwrap_or(0) + 1;
+        self.record(step, Event::TurnStarted { turn, attempt, taken });
+        let items = self.state.turn.as_ref().map(|turn| turn.taken.clone()).unwrap_or_default();
+        self.release(step, n_untaken);
+        step.after.push(Action::Begin { turn, attempt, items });
+    }
+
+    /// The arrivals that the next turn would take: messages that failed before go one at a time,
+    /// after their backoff. None: there is no turn to begin.
+    fn to_take(&self, now: Timestamp) -> Option<Vec<u64>> {
+        let front = self.state.inbox.front();
+        let attempts = front.map(|item| item.attempts).or(self.state.again)?;
+        if attempts > 0 && self.live.not_before.is_some_and(|at| at > now) {
+            return None;
+        }
+        match front {
+            None => Some(Vec::new()),
+            Some(_) if attempts == 0 => Some(self.untried(self.limits.steers_max)),
+            Some(front) => Some(vec![front.arrival]),
+        }
+    }
+
+    fn untried(&self, most: usize) -> Vec<u64> {
+        let untried = self.state.inbox.iter().take_while(|item| item.attempts == 0);
+        untried.take(most).map(|item| item.arrival).collect()
+    }
+
+    /// The open turn asks what has arrived since.
+    pub(super) fn steer(&mut self, step: &mut Step) {
+        if !self.offer_more(step) {
+            step.at_once.push(Action::Steered { items: Vec::new() });
+        }
+    }
+
+    /// Offers mail to the open turn, within the limit of steers; a turn that tries a message again
+    /// has it alone.
+    fn offer_more(&mut self, step: &mut Step) -> bool {
+        let Some(open) = &self.state.turn else { return false };
+        let (turn, n_taken, alone) = (open.number, open.taken.len(), open.attempt > 1);
+        let room = self.limits.steers_max.saturating_sub(n_taken);
+        let taken = if alone { Vec::new() } else { self.untried(room) };
+        if taken.is_empty() {
+            return false;
+        }
+        let n_untaken = taken.len() as u64;
+        self.record(step, Event::Taken { turn, taken });
+        let open = self.state.turn.as_ref();
+        let items = open.and_then(|open| open.taken.get(n_taken..)).unwrap_or_default().to_vec();
+        self.release(step, n_untaken);
+        step.after.push(Action::Steered { items });
+        true
+    }
+
+    /// The open turn wants to end; it goes on where mail has arrived.
+    pub(super) fn end(&mut self, step: &mut Step, end: End) {
+        if !end.firm && self.offer_more(step) {
+            return;
+        }
+        let Some(open) = &self.state.turn else { return };
+        let turn = open.number;
+        let handled = open.taken.iter().map(|item| item.arrival).collect();
+        let receipts = self.queue(step, end.sends);
+        let outcome = TurnOutcome::Completed;
+        let (state, again) = (end.state, end.again);
+        self.record(step, Event::TurnEnded { turn, outcome, handled, state, again });
+        step.after.push(Action::Ended { turn, receipts });
+        self.live.ready = end.ready;
+    }
+
+    /// The open turn failed: its messages are tried again, one at a time, or are dead.
+    pub(super) fn fail(&mut self, step: &mut Step, failure: Failure) {
+        let message = failure.message.chars().take(FAILURE_CHARS_MAX).collect();
+        self.break_off(step, TurnOutcome::Failed(Failure { message, ..failure }));
+    }
+
+    /// The open turn ended without its agent's doing: a crash, a respawn, a driver that left.
+    pub(super) fn interrupt(&mut self, step: &mut Step) {
+        self.break_off(step, TurnOutcome::Interrupted);
+    }
+
+    fn break_off(&mut self, step: &mut Step, outcome: TurnOutcome) {
+        let Some(open) = &self.state.turn else { return };
+        let turn = open.number;
+        let try_again = open.wished && open.attempt < self.limits.attempts_max;
+        let again = self.state.again.is_some() || try_again;
+        self.record(
+            step,
+            Event::TurnEnded { turn, outcome, handled: Vec::new(), state: None, again },
+        );
+        step.after.push(Action::Ended { turn, receipts: Vec::new() });
+        let spent = |item: &Item| item.attempts >= self.limits.attempts_max;
+        let spent: Vec<Item> =
+            self.state.inbox.iter().filter(|item| spent(item)).cloned().collect();
+        self.bury(step, spent, DeadReason::Attempts);
+        let front = self.state.inbox.front().map(|front| front.attempts);
+        let attempts = front.or(self.state.again).unwrap_or(0);
+        let doublings = attempts.saturating_sub(1).min(DOUBLINGS_MAX);
+        let wait = self.limits.retry_backoff * 2_u32.pow(doublings);
+        self.live.not_before = (attempts > 0).then(|| step.now.after(wait));
+    }
+
+    fn bury(&mut self, step: &mut Step, items: Vec<Item>, reason: DeadReason) {
+        let mut senders = Vec::new();
+        for Item { arrival, from, n, message, .. } in items {
+            let number = self.state.reports.get(&from).map_or(1, |report| report.next);
+            let outcome = Outcome { number, n, id: message.id, reason };
+            self.record(step, Event::Dead(Dead { arrival, from, outcome }));
+            if !senders.contains(&from) {
+                senders.push(from);
+            }
+        }
+        for sender in senders {
+            self.report(step, sender);
+        }
+    }
+
+    /// Takes no turn and accepts no mail any more: what is accepted and not handled is dead.
+    pub(super) fn close(&mut self, step: &mut Step, call: Call) {
+        if !self.state.closed {
+            self.break_off(step, TurnOutcome::Interrupted);
+            let n_untaken = self.state.n_untaken();
+            let items: Vec<Item> = self.state.inbox.iter().cloned().collect();
+            self.bury(step, items, DeadReason::Closed);
+            self.release(step, n_untaken);
+            self.record(step, Event::Closed);
+        }
+        step.after.push(Action::Closed { call });
+    }
+
+    fn release(&mut self, step: &mut Step, count: u64) {
+        if count > 0 {
+            step.after.push(Action::Release { count });
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The session graph: who exists, and who may talk to whom.
