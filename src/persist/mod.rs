@@ -3,7 +3,9 @@
 //! **Boundary**: no policy and no actor in here. A payload is opaque; what it means is the law's.
 
 pub mod disk;
+pub mod real_disk;
 pub mod store;
 
 pub use disk::{Disk, DiskFile};
+pub use real_disk::RealDisk;
 pub use store::Store;
