@@ -4,8 +4,10 @@
 
 pub mod disk;
 pub mod real_disk;
+pub mod sim_disk;
 pub mod store;
 
 pub use disk::{Disk, DiskFile};
 pub use real_disk::RealDisk;
+pub use sim_disk::SimDisk;
 pub use store::Store;
