@@ -1,1 +1,3 @@
-fn main() {}
+//! The one integration binary: scenarios in, transcripts out, and the rules of the house.
+
+mod tidy;
