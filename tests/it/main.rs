@@ -1,4 +1,3 @@
-//! Scenarios that hold the bus and its archive to their promises.
-//! The one integration binary: scenarios in, transcripts out, and the rules of the house.
+//! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
 
 mod tidy;
