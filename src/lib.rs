@@ -7,6 +7,8 @@ pub mod config;
 pub mod error;
 pub mod persist;
 pub mod protocol;
+#[cfg(feature = "cli")]
+pub mod sim;
 
 pub use config::{Config, Durability};
 pub use error::{Code, Ended, Error, Fault, Refused};
