@@ -143,7 +143,7 @@ impl Chance {
 
     /// From 0 to below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.0.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A person; those with low numbers far more often.
