@@ -1,3 +1,4 @@
 //! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
 
+mod golden;
 mod tidy;
