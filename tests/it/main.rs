@@ -1,1 +1,4 @@
 //! Scenarios that hold the bus and its archive to their promises.
+
+mod log_basics;
+mod log_world;
