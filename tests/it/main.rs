@@ -2,3 +2,7 @@
 
 mod golden;
 mod tidy;
+//! Scenarios that hold the bus and its archive to their promises.
+
+mod log_basics;
+mod log_world;
