@@ -10,7 +10,7 @@ use super::state::State;
 use crate::protocol::id::{SessionId, Timestamp};
 
 /// The volatile half of a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Live {
     /// The number of this loading.
     pub(super) load: u64,
@@ -24,8 +24,6 @@ pub(super) struct Live {
     pub(super) moves: VecDeque<(u64, Move)>,
     /// By target.
     pub(super) lanes: BTreeMap<SessionId, LiveLane>,
-    /// Lanes and reports that may have something unanswered.
-    pub(super) unanswered: bool,
     /// By sender of dead messages: the highest outcome number sent in this load.
     pub(super) reported: BTreeMap<SessionId, Unanswered>,
     /// Whether the body can take a turn.
@@ -37,7 +35,7 @@ pub(super) struct Live {
 }
 
 /// What a ticket moves once it is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     /// Messages for the target are durable up to this number.
     Queued(SessionId, u64),
@@ -46,7 +44,7 @@ pub(super) enum Move {
 }
 
 /// What is known of one target in this load.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct LiveLane {
     /// Numbers up to this one are durable.
     pub(super) durable: u64,
@@ -63,7 +61,7 @@ pub(super) struct LiveLane {
 }
 
 /// Something that was sent and not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Unanswered {
     /// The highest number sent (reports).
     pub(super) upto: u64,

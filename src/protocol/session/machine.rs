@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::protocol::id::{Label, SessionId, Timestamp};
 
 /// One loaded session: its state and what is known only while it is loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     id: SessionId,
     label: Label,
