@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::input::Action;
-use super::state::State;
+use super::state::{Lane, State};
 use crate::protocol::id::{SessionId, Timestamp};
 
 /// The volatile half of a machine.
@@ -75,15 +75,25 @@ impl Live {
     /// For a state that was just replayed: all of it is on disk, nothing is on its way.
     pub(super) fn resumed(state: &State, load: u64) -> Self {
         let lanes = state.lanes.iter().filter(|(_, lane)| !lane.unsettled.is_empty());
-        let lanes = lanes.map(|(target, lane)| {
-            let live = LiveLane {
-                durable: lane.next - 1,
-                settled: lane.settled,
-                dispatched: lane.settled,
-                ..LiveLane::default()
-            };
-            (*target, live)
-        });
+        let lanes = lanes.map(|(target, lane)| (*target, LiveLane::on_disk(lane)));
         Live { load, lanes: lanes.collect(), ..Live::default() }
+    }
+
+    /// What is known of a target. A lane that is not known yet has had no event in this load: all
+    /// of it is on disk.
+    pub(super) fn lane(&mut self, target: SessionId, lane: Option<&Lane>) -> &mut LiveLane {
+        let on_disk = || lane.map(LiveLane::on_disk).unwrap_or_default();
+        self.lanes.entry(target).or_insert_with(on_disk)
+    }
+}
+
+impl LiveLane {
+    fn on_disk(lane: &Lane) -> Self {
+        LiveLane {
+            durable: lane.next - 1,
+            settled: lane.settled,
+            dispatched: lane.settled,
+            ..LiveLane::default()
+        }
     }
 }
