@@ -6,3 +6,11 @@ mod tidy;
 
 mod log_basics;
 mod log_world;
+//! The integration tests, in one binary.
+
+mod search_acts;
+mod search_break;
+mod search_delivery;
+mod search_explore;
+mod search_ghost;
+mod search_world;
