@@ -14,3 +14,11 @@ mod search_delivery;
 mod search_explore;
 mod search_ghost;
 mod search_world;
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+mod chance;
+mod disks;
