@@ -21,7 +21,7 @@ pub enum Durability {
 }
 
 /// Limits of the law: what a session may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Mail queued for a target or accepted by it and not yet taken by a turn, over all senders.
     /// Default 64; 1 to 1,000,000.

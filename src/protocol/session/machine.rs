@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::protocol::id::{Label, SessionId, Timestamp};
 
 /// One loaded session: its state and what is known only while it is loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     id: SessionId,
     label: Label,
@@ -147,11 +147,11 @@ impl Machine {
         for moved in &moved {
             match *moved {
                 Move::Queued(target, n) => {
-                    let lane = self.live.lanes.entry(target).or_default();
+                    let lane = self.live.lane(target, self.state.lanes.get(&target));
                     lane.durable = lane.durable.max(n);
                 }
                 Move::Settled(target, n) => {
-                    let lane = self.live.lanes.entry(target).or_default();
+                    let lane = self.live.lane(target, self.state.lanes.get(&target));
                     lane.settled = lane.settled.max(n);
                 }
             }
@@ -196,7 +196,9 @@ impl Machine {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let retry = self.live.not_before.filter(|_| self.live.ready && self.state.turn.is_none());
+        let idle = self.live.ready && self.state.turn.is_none() && !self.state.closed;
+        let failed = idle && self.tried_in_front().is_some_and(|tried| tried > 0);
+        let retry = self.live.not_before.filter(|_| failed);
         match (self.live.look_at, retry) {
             (Some(look), Some(retry)) => Some(look.min(retry)),
             (look, retry) => look.or(retry),
