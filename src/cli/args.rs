@@ -105,7 +105,7 @@ pub(crate) enum HistoryArg {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalVerb {
-    /// Read everything and check every checksum and every back-chain; changes nothing
+    /// Read everything and check every checksum; changes nothing
     Verify(VerifyArgs),
     /// Print every event, one a line; changes nothing
     Dump(DumpArgs),

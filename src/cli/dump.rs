@@ -41,10 +41,16 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
         shown.iter().try_for_each(|shown| print(&mut out, shown, as_json))
     });
     match printed {
-        Ok(()) => written(out.flush()),
-        Err(Stop::Failed(failure)) => Err(failure),
-        Err(Stop::Output(error)) => written(Err(error)),
+        Ok(()) => written(out.flush())?,
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(Stop::Output(error)) => return written(Err(error)),
     }
+    let report = reader.verify().map_err(|fault| Failure::bus(dir, &fault.into()))?;
+    if report.damage.is_empty() {
+        return Ok(());
+    }
+    let text = "damaged frames were left out; `callboard journal verify` says where";
+    Err(Failure::new(UNUSABLE, format!("{}: {text}", dir.display())))
 }
 
 /// Why reading stops before the end.

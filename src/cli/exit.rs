@@ -46,13 +46,20 @@ impl Failure {
 
     /// What the bus or the journal in `dir` says.
     pub(crate) fn bus(dir: &Path, error: &Error) -> Self {
-        let code = if error.code() == Code::StoreLocked { LOCKED } else { UNUSABLE };
+        let code = match error.code() {
+            Code::StoreLocked => LOCKED,
+            Code::NotFound => MISSING,
+            _ => UNUSABLE,
+        };
         Failure::new(code, format!("{}: {error}", dir.display()))
     }
 
     /// What a run in `dir` says.
     pub(crate) fn run(dir: &Path, error: &RunError) -> Self {
         match error {
+            RunError::Bus(error) if error.code() == Code::NotFound => {
+                Failure::new(UNUSABLE, format!("{}: {error}", dir.display()))
+            }
             RunError::Bus(error) => Failure::bus(dir, error),
             RunError::Receipt(_) => Failure::new(UNUSABLE, error.to_string()),
         }

@@ -83,12 +83,7 @@ pub(crate) fn step(
 }
 
 /// Events that the real machine would not decide.
-fn before(
-    broken: Broken,
-    habit: &mut Habit,
-    machine: &Machine,
-    inputs: &[Input],
-) -> Vec<Event> {
+fn before(broken: Broken, habit: &mut Habit, machine: &Machine, inputs: &[Input]) -> Vec<Event> {
     let mut extra = Vec::new();
     for input in inputs {
         match (broken, input) {

@@ -96,11 +96,7 @@ pub(crate) fn explore(plan: &Plan) -> Found {
     Found { states: graph.reached.len(), rests: graph.rests.len(), depth, violation }
 }
 
-fn widen(
-    plan: &Plan,
-    graph: &mut Graph,
-    depth: &mut usize,
-) -> Result<(), (Violation, Vec<Act>)> {
+fn widen(plan: &Plan, graph: &mut Graph, depth: &mut usize) -> Result<(), (Violation, Vec<Act>)> {
     let start = World::start(plan).map_err(|violation| (violation, Vec::new()))?;
     let (number, _) = graph.enter(&start, None);
     let mut rim = vec![(number, start)];
