@@ -236,25 +236,29 @@ mod tests {
 
     #[test]
     fn ids_become_labels_and_bodies_stay_as_they_are() {
-        let payload = r#"[{"accepted":{"from":"BOB","n":1,"arrival":1,"settled":0,"message":{
-            "id":"00000000-0000-7000-8000-0000000000ff",
-            "source":{"kind":"agent","sender":"BOB","name":"bob"},
-            "sent":5,"body":{"json":{"b":1.0,"a":"BOB","a":1e2}}}}},"closed",
-            {"refused":{"from":"BOB","n":2,"reason":"expired","id":"BOB","settled":0}}]"#;
+        let payload = concat!(
+            r#"[{"accepted":{"from":"BOB","n":1,"arrival":1,"settled":0,"message":{"#,
+            r#""id":"00000000-0000-7000-8000-0000000000ff","#,
+            r#""source":{"kind":"agent","sender":"BOB","name":"bob"},"#,
+            r#""sent":5,"body":{"json":{"b":1.0,"a":"BOB","a":1e2}}}}},"closed","#,
+            r#"{"refused":{"from":"BOB","n":2,"reason":"expired","id":"BOB","settled":0}}]"#,
+        );
         let labels = labels();
-        let payload = payload.replace(['\n'], "").replace("            ", "");
-        let frame = frame(ANN, &payload);
-        labels.find("ann").unwrap();
+        let frame = frame(ANN, payload);
         Labels::default().learn(&frame).unwrap();
         let lines: Vec<String> = events(&frame, 3, &labels)
             .unwrap()
             .iter()
             .map(|shown| serde_json::to_string(shown).unwrap())
             .collect();
-        let start = format!(
-            r#"{{"session":"{ANN}","label":"ann","position":4096,"run":1,"frame":3,"time":7,"event":"#
+        let place = r#""label":"ann","position":4096,"run":1,"frame":3,"time":7"#;
+        let start = format!(r#"{{"session":"{ANN}",{place},"event":"#);
+        let accepted = concat!(
+            r#"{"type":"accepted","from":"bob","n":1,"arrival":1,"settled":0,"message":{"#,
+            r#""id":"00000000-0000-7000-8000-0000000000ff","#,
+            r#""source":{"kind":"agent","sender":"bob","name":"bob"},"#,
+            r#""sent":5,"body":{"json":{"b":1.0,"a":"BOB","a":1e2}}}}}"#,
         );
-        let accepted = r#"{"type":"accepted","from":"bob","n":1,"arrival":1,"settled":0,"message":{"id":"00000000-0000-7000-8000-0000000000ff","source":{"kind":"agent","sender":"bob","name":"bob"},"sent":5,"body":{"json":{"b":1.0,"a":"BOB","a":1e2}}}}}"#;
         assert_eq!(lines[0], start.clone() + &accepted.replace("BOB", BOB));
         assert_eq!(lines[1], start + r#"{"type":"closed"}}"#);
         assert!(lines[2].contains(r#""from":"bob","n":2,"reason":"expired""#), "{}", lines[2]);
