@@ -2,7 +2,10 @@
 //!
 //! **Boundary**: runs the file as it lies in the repository.
 
-use super::program::{assert_sound, dump, finished};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::program::{Running, assert_sound, callboard, dump, finished};
 
 const NEWSROOM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/newsroom.toml");
 
@@ -36,4 +39,59 @@ fn the_newsroom_runs_in_memory_and_tells_people() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.out.contains("handled"), "{finished:?}");
     assert!(finished.err.is_empty(), "{finished:?}");
+}
+
+/// The newsroom with room for next to nothing: sends are refused all the time.
+fn crowded(home: &std::path::Path) -> String {
+    let text = fs::read_to_string(NEWSROOM).expect("the newsroom can be read");
+    let crowded = text
+        .replace("pending_max = 256", "pending_max = 2")
+        .replace("sends_per_turn = 512", "sends_per_turn = 3");
+    assert_ne!(text, crowded);
+    let path = home.join("crowded.toml");
+    fs::write(&path, crowded).expect("a file can be written");
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn f11_without_room_every_story_is_still_filed_once() {
+    let home = tempfile::tempdir().expect("a directory");
+    let crowded = crowded(home.path());
+    let summary = finished(["run", &crowded, "--json", "--durability", "memory"]);
+    let summary = summary.summary("the crowded newsroom");
+    for count in ["queued", "accepted", "handled"] {
+        assert_eq!(summary[count], MESSAGES, "{count}: {summary}");
+    }
+}
+
+#[test]
+fn a_newsroom_that_is_killed_again_and_again_files_every_story_once() {
+    let home = tempfile::tempdir().expect("a directory");
+    let data = home.path().join("data");
+    let crowded = crowded(home.path());
+    let args = ["run", &crowded, "--json", "--data", data.to_str().unwrap()];
+    let mut n_killed = 0;
+    for kill in 1..=12 {
+        let (start, time) = (Instant::now(), Duration::from_millis(12 * kill));
+        let mut run = Running::start(callboard(args));
+        if run.wait_until(|| start.elapsed() >= time) && !run.is_over() {
+            run.signal("KILL");
+            n_killed += u32::from(run.finish().code.is_none());
+        }
+    }
+    println!("{n_killed} kills met an unfinished run");
+    let summary = finished(args).summary("after the kills");
+    for count in ["queued", "accepted", "handled"] {
+        assert_eq!(summary[count], MESSAGES, "{count}: {summary}");
+    }
+    assert_sound(&data, "after the kills");
+    let accepted = dump(&data, "after the kills")
+        .into_iter()
+        .filter(|shown| shown["label"] == "archive" && shown["event"]["type"] == "accepted");
+    let mut bodies: Vec<String> =
+        accepted.map(|shown| shown["event"]["message"]["body"]["text"].to_string()).collect();
+    bodies.sort_unstable();
+    assert_eq!(bodies.len(), 120);
+    bodies.dedup();
+    assert_eq!(bodies.len(), 30, "each of 30 stories comes from each of 4 reporters");
 }
