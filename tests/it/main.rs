@@ -1,1 +1,1 @@
-fn main() {}
+//! Scenarios that hold the bus and its archive to their promises.
