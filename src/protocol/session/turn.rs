@@ -37,7 +37,8 @@ impl Machine {
     /// after their backoff. None: there is no turn to begin.
     fn to_take(&self, now: Timestamp) -> Option<Vec<u64>> {
         let front = self.state.inbox.front();
-        let attempts = front.map(|item| item.attempts).or(self.state.again)?;
+        let wish = self.state.again.filter(|_| !self.live.wish_held);
+        let attempts = front.map(|item| item.attempts).or(wish)?;
         if attempts > 0 && self.live.not_before.is_some_and(|at| at > now) {
             return None;
         }
