@@ -221,15 +221,21 @@ async fn idle_sessions_leave_and_come_back_with_what_their_journals_say() {
     let town = Town::new(config, vec![("echo", factory(|_| Ok(Box::new(Echo))))]);
     let echo = town.agent("echo", "echo").await;
     let sender = town.driver("sender").await;
-    for _ in 0..50 {
+    for count in 1..=50 {
         soon(sender.send(Draft::text(echo, "a"))).await.unwrap();
         soon(async {
-            while !town.inspect(echo).await.quiet {
+            while town.inspect(echo).await.counts.handled < count {
                 tokio::task::yield_now().await;
             }
         })
         .await;
     }
+    soon(async {
+        while town.inspect(sender.id()).await.pending < 50 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let inspection = town.inspect(echo).await;
     assert_eq!((inspection.counts.handled, inspection.counts.queued), (50, 50));
     assert_eq!(inspection.numbers, [(sender.id(), 50)]);
