@@ -21,7 +21,7 @@ pub enum Durability {
 }
 
 /// Limits of the law: what a session may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Mail queued for a target or accepted by it and not yet taken by a turn, over all senders.
     /// Default 64; 1 to 1,000,000.
@@ -134,7 +134,8 @@ pub struct LifeConfig {
     pub arbiters: usize,
     /// Inputs that a session handles before its neighbours have their turn. Default 64; 1 to 4,096.
     pub drain_budget: usize,
-    /// Mail in a session's cell that its actor has not yet looked at. Default 4,096; 1 to 1,000,000.
+    /// Mail in a session's cell that its actor has not yet looked at. Default 4,096; 1 to
+    /// 1,000,000.
     pub cell_max: usize,
     /// Bytes of such mail. Default 16 MiB.
     pub cell_bytes_max: usize,

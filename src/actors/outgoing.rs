@@ -373,7 +373,7 @@ pub(super) fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, answer: Result
 }
 
 fn self_message() -> Error {
-    Refused::new(Code::SelfMessage, "a session may not send to itself").into()
+    Refused::new(Code::SelfMessage, "a session cannot send to itself").into()
 }
 
 fn busy_way() -> Refused {

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: routing never reads a body, and a body leaves as it came, byte for byte.
 
+use std::hash::{Hash, Hasher};
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -136,6 +138,13 @@ pub struct Message {
     pub sent: Timestamp,
     /// The content.
     pub body: Body,
+}
+
+/// By the name alone: a name is given once.
+impl Hash for Message {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.id.hash(hasher);
+    }
 }
 
 impl Message {

@@ -3,6 +3,7 @@
 //! **Invariant**: an event is a past fact and carries all that the fold needs; unknown events are
 //! errors, never skipped. A change here changes the journal's format.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use crate::protocol::message::Message;
 
 /// One fact in a session's journal. `n` numbers a (sender, target) pair from 1; `arrival` numbers
 /// what a session has accepted from 1; `turn` numbers its turns from 1.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
     /// The session exists. Always the first.
@@ -120,7 +121,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 /// What a session is made as.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Created {
     /// Its address.
     pub id: SessionId,
@@ -134,7 +135,7 @@ pub struct Created {
 }
 
 /// Who thinks inside a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodySpec {
     /// An agent, made by the factory of that name.
@@ -162,8 +163,14 @@ impl PartialEq for AgentState {
 
 impl Eq for AgentState {}
 
+impl Hash for AgentState {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.get().hash(hasher);
+    }
+}
+
 /// A number that its target refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Refusal {
     /// The number.
     pub n: u64,
@@ -186,7 +193,7 @@ pub enum Reason {
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnOutcome {
     /// The agent ended it; everything it took is handled.
@@ -198,7 +205,7 @@ pub enum TurnOutcome {
 }
 
 /// An agent's failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
     /// The agent's code; `PANIC` for a panic.
     pub code: String,
@@ -207,7 +214,7 @@ pub struct Failure {
 }
 
 /// An accepted message that will not be handled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dead {
     /// Its place in the inbox.
     pub arrival: u64,
@@ -218,7 +225,7 @@ pub struct Dead {
 }
 
 /// What a sender is told about one of its messages after acceptance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
     /// The number among the outcomes told to this sender, from 1.
     pub number: u64,
@@ -231,7 +238,7 @@ pub struct Outcome {
 }
 
 /// Why an accepted message is dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadReason {
     /// As many attempts as the limit allows have failed.

@@ -15,7 +15,7 @@ use crate::protocol::message::Message;
 pub struct Call(pub u64);
 
 /// A message with its target: the route was granted, the size checked and the room reserved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Addressed {
     /// The target.
     pub target: SessionId,
@@ -35,7 +35,7 @@ pub enum Verdict {
 }
 
 /// A target's answer to a dispatch, or its word about what it has decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Answer {
     /// Every number up to this one is decided, durably.
     pub upto: u64,
@@ -46,7 +46,7 @@ pub struct Answer {
 }
 
 /// What a machine is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input {
     /// The journal was replayed; nothing was fed before. `load` names this loading.
     Resume {
@@ -149,7 +149,7 @@ pub enum Input {
 }
 
 /// How a turn wants to end.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct End {
     /// The agent's state to keep, where it changed.
     pub state: Option<AgentState>,
@@ -164,7 +164,7 @@ pub struct End {
 }
 
 /// What a machine wants done, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The caller's messages are queued, durably.
     Receipts {
@@ -227,7 +227,10 @@ pub enum Action {
         /// Receipts of its staged messages, in order.
         receipts: Vec<Receipt>,
     },
-    /// Give back room that was reserved for this session's pending mail.
+    /// Give back room that was reserved for this session's pending mail. Lost with its load where
+    /// that ends before the action is carried out though its frame is on disk: who loads the
+    /// session next gives back what [`State::n_released`](super::state::State::n_released) counts
+    /// more than was given back so far.
     Release {
         /// For how many messages.
         count: u64,
@@ -247,7 +250,7 @@ pub enum Action {
 }
 
 /// What a step decided.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effects {
     /// To be appended as one frame; empty: nothing to append.
     pub events: Vec<Event>,
@@ -262,7 +265,7 @@ pub struct Effects {
 }
 
 /// A message is queued in the sender's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
     /// The message.
     pub id: MessageId,
@@ -273,7 +276,7 @@ pub struct Receipt {
 }
 
 /// A session's state of affairs, as it is on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Inspection {
     /// The session.
     pub id: SessionId,

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::input::Action;
-use super::state::State;
+use super::state::{Lane, State};
 use crate::protocol::id::{SessionId, Timestamp};
 
 /// The volatile half of a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Live {
     /// The number of this loading.
     pub(super) load: u64,
@@ -24,8 +24,6 @@ pub(super) struct Live {
     pub(super) moves: VecDeque<(u64, Move)>,
     /// By target.
     pub(super) lanes: BTreeMap<SessionId, LiveLane>,
-    /// Lanes and reports that may have something unanswered.
-    pub(super) unanswered: bool,
     /// By sender of dead messages: the highest outcome number sent in this load.
     pub(super) reported: BTreeMap<SessionId, Unanswered>,
     /// Whether the body can take a turn.
@@ -41,7 +39,7 @@ pub(super) struct Live {
 }
 
 /// What a ticket moves once it is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     /// Messages for the target are durable up to this number.
     Queued(SessionId, u64),
@@ -50,7 +48,7 @@ pub(super) enum Move {
 }
 
 /// What is known of one target in this load.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct LiveLane {
     /// Numbers up to this one are durable.
     pub(super) durable: u64,
@@ -67,7 +65,7 @@ pub(super) struct LiveLane {
 }
 
 /// Something that was sent and not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Unanswered {
     /// The highest number sent (reports).
     pub(super) upto: u64,
@@ -81,15 +79,25 @@ impl Live {
     /// For a state that was just replayed: all of it is on disk, nothing is on its way.
     pub(super) fn resumed(state: &State, load: u64) -> Self {
         let lanes = state.lanes.iter().filter(|(_, lane)| !lane.unsettled.is_empty());
-        let lanes = lanes.map(|(target, lane)| {
-            let live = LiveLane {
-                durable: lane.next - 1,
-                settled: lane.settled,
-                dispatched: lane.settled,
-                ..LiveLane::default()
-            };
-            (*target, live)
-        });
+        let lanes = lanes.map(|(target, lane)| (*target, LiveLane::on_disk(lane)));
         Live { load, lanes: lanes.collect(), ..Live::default() }
+    }
+
+    /// What is known of a target. A lane that is not known yet has had no event in this load: all
+    /// of it is on disk.
+    pub(super) fn lane(&mut self, target: SessionId, lane: Option<&Lane>) -> &mut LiveLane {
+        let on_disk = || lane.map(LiveLane::on_disk).unwrap_or_default();
+        self.lanes.entry(target).or_insert_with(on_disk)
+    }
+}
+
+impl LiveLane {
+    fn on_disk(lane: &Lane) -> Self {
+        LiveLane {
+            durable: lane.next - 1,
+            settled: lane.settled,
+            dispatched: lane.settled,
+            ..LiveLane::default()
+        }
     }
 }

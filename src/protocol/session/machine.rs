@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::protocol::id::{Label, SessionId, Timestamp};
 
 /// One loaded session: its state and what is known only while it is loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     id: SessionId,
     label: Label,
@@ -175,11 +175,11 @@ impl Machine {
         for moved in &moved {
             match *moved {
                 Move::Queued(target, n) => {
-                    let lane = self.live.lanes.entry(target).or_default();
+                    let lane = self.live.lane(target, self.state.lanes.get(&target));
                     lane.durable = lane.durable.max(n);
                 }
                 Move::Settled(target, n) => {
-                    let lane = self.live.lanes.entry(target).or_default();
+                    let lane = self.live.lane(target, self.state.lanes.get(&target));
                     lane.settled = lane.settled.max(n);
                 }
             }
@@ -224,18 +224,13 @@ impl Machine {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let retry = self.live.not_before.filter(|_| self.waits_to_retry());
+        let idle = self.live.ready && self.state.turn.is_none() && !self.state.closed;
+        let failed = idle && self.tried_in_front().is_some_and(|tried| tried > 0);
+        let retry = self.live.not_before.filter(|_| failed);
         match (self.live.look_at, retry) {
             (Some(look), Some(retry)) => Some(look.min(retry)),
             (look, retry) => look.or(retry),
         }
-    }
-
-    /// Whether only the backoff keeps the next turn from beginning.
-    fn waits_to_retry(&self) -> bool {
-        let State { turn, closed, inbox, again, .. } = &self.state;
-        let wish = again.is_some() && !self.live.wish_held;
-        self.live.ready && turn.is_none() && !closed && (wish || !inbox.is_empty())
     }
 
     /// The whole state as a snapshot's payload. Once there is room for it, it is appended as the

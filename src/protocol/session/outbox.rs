@@ -19,7 +19,9 @@ impl Machine {
     pub(super) fn queue(&mut self, step: &mut Step, sends: Vec<Addressed>) -> Vec<Receipt> {
         let mut receipts = Vec::with_capacity(sends.len());
         for Addressed { target, message } in sends {
-            let n = self.state.lanes.get(&target).map_or(1, |lane| lane.next);
+            let lane = self.state.lanes.get(&target);
+            let n = lane.map_or(1, |lane| lane.next);
+            self.live.lane(target, lane);
             receipts.push(Receipt { id: message.id, target, n });
             self.record(step, Event::Queued { target, n, message });
         }
@@ -29,10 +31,17 @@ impl Machine {
     /// Dispatches what is durable and fits the window.
     pub(super) fn flow(&mut self, step: &mut Step, target: SessionId) {
         let Some(lane) = self.state.lanes.get(&target) else { return };
-        let live = self.live.lanes.entry(target).or_default();
+        let live = self.live.lane(target, Some(lane));
         live.dispatched = live.dispatched.max(lane.settled);
         let last = live.durable.min(lane.settled + self.limits.window);
-        if live.held || live.dispatched >= last {
+        if live.dispatched >= last {
+            return;
+        }
+        if live.held {
+            // The target may forget to call: the backoff ends every wait.
+            if live.waiting.is_none() {
+                self.await_answer(step.now, target);
+            }
             return;
         }
         let first = live.dispatched + 1;
@@ -45,7 +54,7 @@ impl Machine {
 
     /// Sees to it that an unanswered dispatch is looked at again.
     fn await_answer(&mut self, now: Timestamp, target: SessionId) {
-        let live = self.live.lanes.entry(target).or_default();
+        let live = self.live.lane(target, self.state.lanes.get(&target));
         let tries = live.waiting.map_or(0, |waiting| waiting.tries);
         let wait = self.limits.resend_after * 2_u32.pow(tries.min(DOUBLINGS_MAX));
         let again_at = now.after(wait);
@@ -67,7 +76,7 @@ impl Machine {
             self.progressed(step.now, target);
         }
         if let Some(load) = gap {
-            let live = self.live.lanes.entry(target).or_default();
+            let live = self.live.lane(target, self.state.lanes.get(&target));
             if live.last_gap != Some((upto, load)) {
                 live.last_gap = Some((upto, load));
                 live.dispatched = upto;
@@ -79,7 +88,7 @@ impl Machine {
     /// An answer moved the lane: the backoff begins anew, or nothing is unanswered any more.
     fn progressed(&mut self, now: Timestamp, target: SessionId) {
         let Some(lane) = self.state.lanes.get(&target) else { return };
-        let live = self.live.lanes.entry(target).or_default();
+        let live = self.live.lane(target, Some(lane));
         live.waiting = None;
         if live.dispatched > lane.settled {
             self.await_answer(now, target);
@@ -90,7 +99,7 @@ impl Machine {
     pub(super) fn busy(&mut self, step: &mut Step, target: SessionId, first: u64) {
         let Some(lane) = self.state.lanes.get(&target) else { return };
         let settled = lane.settled;
-        let live = self.live.lanes.entry(target).or_default();
+        let live = self.live.lane(target, Some(lane));
         live.held = true;
         live.dispatched = live.dispatched.min(first - 1).max(settled);
         self.await_answer(step.now, target);
@@ -98,7 +107,9 @@ impl Machine {
 
     /// A busy target calls.
     pub(super) fn room(&mut self, step: &mut Step, target: SessionId) {
-        self.live.lanes.entry(target).or_default().held = false;
+        if let Some(live) = self.live.lanes.get_mut(&target) {
+            live.held = false;
+        }
         self.flow(step, target);
     }
 
@@ -112,7 +123,7 @@ impl Machine {
     fn send_again(&mut self, step: &mut Step, target: SessionId) {
         let Some(lane) = self.state.lanes.get(&target) else { return };
         let settled = lane.settled;
-        let live = self.live.lanes.entry(target).or_default();
+        let live = self.live.lane(target, Some(lane));
         live.held = false;
         live.dispatched = settled;
         self.flow(step, target);
@@ -137,7 +148,7 @@ impl Machine {
                 self.live.look_at = Some(at);
                 continue;
             }
-            let live = self.live.lanes.entry(target).or_default();
+            let live = self.live.lane(target, self.state.lanes.get(&target));
             live.waiting = Some(Unanswered { tries: waiting.tries.saturating_add(1), ..waiting });
             self.send_again(step, target);
         }

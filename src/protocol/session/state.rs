@@ -13,7 +13,7 @@ use crate::protocol::id::SessionId;
 use crate::protocol::message::Message;
 
 /// The fold of a session's events.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// How it was made; none before its first event.
@@ -49,7 +49,7 @@ pub struct State {
 }
 
 /// The outbox for one target. Numbers `settled + 1 .. next` are unsettled, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lane {
     /// The next number to be given.
     pub next: u64,
@@ -66,7 +66,7 @@ impl Default for Lane {
 }
 
 /// What was decided of one sender's numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Mark {
     /// Every number up to this one is decided.
     pub high_water: u64,
@@ -78,7 +78,7 @@ pub struct Mark {
 }
 
 /// One accepted message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Item {
     /// Its place in the inbox.
     pub arrival: u64,
@@ -93,7 +93,7 @@ pub struct Item {
 }
 
 /// A turn that has not ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenTurn {
     /// Its number.
     pub number: u64,
@@ -106,7 +106,7 @@ pub struct OpenTurn {
 }
 
 /// Outcomes to be told to one session. Numbers `next - untold.len() .. next`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Report {
     /// The next outcome number.
     pub next: u64,
@@ -121,7 +121,7 @@ impl Default for Report {
 }
 
 /// Totals of the whole journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Messages this session has queued.
     pub queued: u64,
@@ -150,6 +150,12 @@ impl State {
     /// Accepted mail that no turn has taken yet: what counts against the pending limit.
     pub fn n_untaken(&self) -> u64 {
         self.inbox.iter().filter(|item| item.attempts == 0).count() as u64
+    }
+
+    /// Numbers over all senders that need no room any more: refused, or accepted and once taken or
+    /// buried. Room that a load gave back is known by it when the next one is loaded.
+    pub fn n_released(&self) -> u64 {
+        self.counts.refused + self.counts.accepted - self.n_untaken()
     }
 }
 

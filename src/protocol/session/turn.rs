@@ -37,8 +37,7 @@ impl Machine {
     /// after their backoff. None: there is no turn to begin.
     fn to_take(&self, now: Timestamp) -> Option<Vec<u64>> {
         let front = self.state.inbox.front();
-        let wish = self.state.again.filter(|_| !self.live.wish_held);
-        let attempts = front.map(|item| item.attempts).or(wish)?;
+        let attempts = self.tried_in_front()?;
         if attempts > 0 && self.live.not_before.is_some_and(|at| at > now) {
             return None;
         }
@@ -47,6 +46,12 @@ impl Machine {
             Some(_) if attempts == 0 => Some(self.untried(self.limits.steers_max)),
             Some(front) => Some(vec![front.arrival]),
         }
+    }
+
+    /// How often what the next turn would begin with was tried; none: there is nothing.
+    pub(super) fn tried_in_front(&self) -> Option<u32> {
+        let wish = self.state.again.filter(|_| !self.live.wish_held);
+        self.state.inbox.front().map(|item| item.attempts).or(wish)
     }
 
     fn untried(&self, most: usize) -> Vec<u64> {
@@ -121,8 +126,7 @@ impl Machine {
         let spent: Vec<Item> =
             self.state.inbox.iter().filter(|item| spent(item)).cloned().collect();
         self.bury(step, spent, DeadReason::Attempts);
-        let front = self.state.inbox.front().map(|front| front.attempts);
-        let attempts = front.or(self.state.again).unwrap_or(0);
+        let attempts = self.tried_in_front().unwrap_or(0);
         let doublings = attempts.saturating_sub(1).min(DOUBLINGS_MAX);
         let wait = self.limits.retry_backoff * 2_u32.pow(doublings);
         self.live.not_before = (attempts > 0).then(|| step.now.after(wait));
