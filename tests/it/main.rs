@@ -1,24 +1,20 @@
 //! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "in a test, a panic is how a broken promise is told"
+)]
 
+mod chance;
+mod disks;
 mod golden;
-mod tidy;
-//! Scenarios that hold the bus and its archive to their promises.
-
 mod log_basics;
 mod log_world;
-//! The integration tests, in one binary.
-
 mod search_acts;
 mod search_break;
 mod search_delivery;
 mod search_explore;
 mod search_ghost;
 mod search_world;
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test stops at the first surprise"
-)]
-
-mod chance;
-mod disks;
+mod tidy;

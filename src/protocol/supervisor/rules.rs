@@ -108,6 +108,13 @@ impl Graph {
         Ok(id)
     }
 
+    /// Every living session that `from` may send to, in order of their ids.
+    pub fn peers(&self, from: SessionId) -> Vec<(SessionId, Label)> {
+        let may_reach = |id: &SessionId| self.route(from, *id).is_ok();
+        let named = |(id, record): (&SessionId, &Record)| (*id, record.created.label.clone());
+        self.sessions.iter().filter(|(id, _)| may_reach(id)).map(named).collect()
+    }
+
     /// Ends a session; nothing to record when that has begun.
     ///
     /// # Errors
