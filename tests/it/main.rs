@@ -6,9 +6,11 @@
     reason = "in a test, a panic is how a broken promise is told"
 )]
 
+mod bus_mail;
 mod chance;
 mod disks;
 mod golden;
+mod house;
 mod log_basics;
 mod log_world;
 mod search_acts;
