@@ -7,3 +7,6 @@
 
 mod chance;
 mod disks;
+
+mod log_basics;
+mod log_world;
