@@ -134,7 +134,8 @@ pub struct LifeConfig {
     pub arbiters: usize,
     /// Inputs that a session handles before its neighbours have their turn. Default 64; 1 to 4,096.
     pub drain_budget: usize,
-    /// Mail in a session's cell that its actor has not yet looked at. Default 4,096; 1 to 1,000,000.
+    /// Mail in a session's cell that its actor has not yet looked at. Default 4,096; 1 to
+    /// 1,000,000.
     pub cell_max: usize,
     /// Bytes of such mail. Default 16 MiB.
     pub cell_bytes_max: usize,

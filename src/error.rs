@@ -106,6 +106,8 @@ pub enum Code {
     MailboxFull,
     /// The message with its envelope is over the limit.
     MessageTooLarge,
+    /// As many sessions as the limit allows.
+    SessionLimit,
     /// More sends in one turn than the limit allows.
     TurnLimit,
     /// The label is, or once was, in use.

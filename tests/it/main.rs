@@ -1,8 +1,22 @@
-//! The integration tests, in one binary.
+//! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "in a test, a panic is how a broken promise is told"
+)]
 
+mod bus_mail;
+mod chance;
+mod disks;
+mod golden;
+mod house;
+mod log_basics;
+mod log_world;
 mod search_acts;
 mod search_break;
 mod search_delivery;
 mod search_explore;
 mod search_ghost;
 mod search_world;
+mod tidy;

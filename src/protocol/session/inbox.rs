@@ -27,6 +27,7 @@ impl Machine {
         for (n, message) in (first..).zip(messages) {
             let high_water = self.state.marks.get(&from).map_or(0, |mark| mark.high_water);
             if n <= high_water {
+                self.live.duplicates += 1;
                 continue;
             }
             if n > high_water + 1 {

@@ -120,6 +120,12 @@ pub enum Input {
     Ready,
     /// The body cannot take a turn any more (its driver stopped waiting).
     NotReady,
+    /// Whether the agent's wish for a turn without mail waits: what refused its sends has no room
+    /// yet. A turn with mail does not wait.
+    HoldWish {
+        /// Whether it waits.
+        held: bool,
+    },
     /// The open turn asks what has arrived since.
     Steer,
     /// The open turn wants to end.

@@ -28,6 +28,10 @@ pub(super) struct Live {
     pub(super) reported: BTreeMap<SessionId, Unanswered>,
     /// Whether the body can take a turn.
     pub(super) ready: bool,
+    /// Whether the agent's wish for a turn without mail waits for something outside.
+    pub(super) wish_held: bool,
+    /// Messages that were offered again after they were decided.
+    pub(super) duplicates: u64,
     /// No turn begins before this, unless the front of the inbox was never tried.
     pub(super) not_before: Option<Timestamp>,
     /// When to look again at what is unanswered.

@@ -56,6 +56,11 @@ impl Machine {
         (Machine { id, label, state, live, limits }, effects)
     }
 
+    /// The session's label.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
     /// The state, as of the newest append: ahead of the disk.
     pub fn state(&self) -> &State {
         &self.state
@@ -69,6 +74,28 @@ impl Machine {
     /// Whether nothing is left to do and nothing waits for the disk: it may be unloaded.
     pub fn is_quiet(&self) -> bool {
         !self.state.has_pending() && self.live.flushed == self.live.appended
+    }
+
+    /// Messages that were numbered and are not known to be on disk, by target: when the load ends
+    /// with them unwritten, the room that was reserved for them is to be given back.
+    pub fn unproved(&self) -> Vec<(SessionId, u64)> {
+        let lanes = self.state.lanes.iter();
+        let counts = lanes.map(|(target, lane)| {
+            let live = self.live.lanes.get(target);
+            let durable = live.map_or(lane.settled, |live| live.durable.max(lane.settled));
+            (*target, (lane.next - 1).saturating_sub(durable))
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Everybody who may wait for an answer of this session: whose mail or outcomes it has seen.
+    pub fn heard(&self) -> impl Iterator<Item = SessionId> {
+        self.state.marks.keys().chain(self.state.noted.keys()).copied()
+    }
+
+    /// Messages of this load that were offered again after they were decided.
+    pub fn duplicates(&self) -> u64 {
+        self.live.duplicates
     }
 
     /// Decides a batch of inputs as one transaction. The caller holds room for the frame.
@@ -110,6 +137,7 @@ impl Machine {
             Input::ReportAnswer { sender, upto } => self.report_answered(step, sender, upto),
             Input::Ready => self.live.ready = true,
             Input::NotReady => self.live.ready = false,
+            Input::HoldWish { held } => self.live.wish_held = held,
             Input::Steer => self.steer(step),
             Input::End(end) => self.end(step, end),
             Input::Fail(failure) => self.fail(step, failure),
@@ -205,15 +233,29 @@ impl Machine {
         }
     }
 
+    /// The whole state as a snapshot's payload. Once there is room for it, it is appended as the
+    /// next append, under [`Machine::number_snapshot`], with no step in between.
+    ///
+    /// # Errors
+    /// When the state cannot be serialised, which its types do not allow.
+    pub fn snapshot_payload(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&self.state)
+    }
+
+    /// Takes the ticket for a snapshot, as the next append.
+    pub fn number_snapshot(&mut self) -> u64 {
+        self.live.appended += 1;
+        self.live.appended
+    }
+
     /// The whole state as a snapshot's payload, and the ticket under which to append it as the
     /// next append.
     ///
     /// # Errors
-    /// When the state cannot be serialised, which its types do not allow.
+    /// As [`Machine::snapshot_payload`].
     pub fn snapshot(&mut self) -> Result<(u64, Vec<u8>), serde_json::Error> {
-        let bytes = serde_json::to_vec(&self.state)?;
-        self.live.appended += 1;
-        Ok((self.live.appended, bytes))
+        let bytes = self.snapshot_payload()?;
+        Ok((self.number_snapshot(), bytes))
     }
 
     fn inspection(&self) -> Inspection {

@@ -3,6 +3,7 @@
 //! **Invariant**: state changes only in [`fold`], live and replayed alike; what follows a decision
 //! happens only after the decision is on disk.
 
+mod bound;
 pub mod event;
 pub mod fold;
 mod inbox;
@@ -14,13 +15,14 @@ mod report;
 pub mod state;
 mod turn;
 
+pub use bound::{Fit, queued_bound};
 pub use event::{
     AgentState, BodySpec, Created, Dead, DeadReason, Event, Failure, Outcome, Reason, Refusal,
     TurnOutcome,
 };
 pub use fold::Illegal;
 pub use input::{
-    Action, Addressed, Answer, Call, Effects, Input, Inspection, Receipt, Status, Verdict,
+    Action, Addressed, Answer, Call, Effects, End, Input, Inspection, Receipt, Status, Verdict,
 };
 pub use machine::Machine;
 pub use state::State;

@@ -50,7 +50,8 @@ impl Machine {
 
     /// How often what the next turn would begin with was tried; none: there is nothing.
     pub(super) fn tried_in_front(&self) -> Option<u32> {
-        self.state.inbox.front().map(|item| item.attempts).or(self.state.again)
+        let wish = self.state.again.filter(|_| !self.live.wish_held);
+        self.state.inbox.front().map(|item| item.attempts).or(wish)
     }
 
     fn untried(&self, most: usize) -> Vec<u64> {

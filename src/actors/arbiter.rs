@@ -1,0 +1,171 @@
+//! The arbiter threads: each runs the sessions whose ids fall to it.
+//!
+//! **Invariant**: nothing blocks here; a phase is changed by the session's own arbiter only; the
+//! thread ends when the bus closes and no load of its sessions is left.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::cell::{Cell, Phase};
+use super::control::Control;
+use super::ending::{self, Remains};
+use super::load;
+use super::shared::Shared;
+use super::wake::{Batch, Queue};
+use crate::protocol::{SessionId, Timestamp};
+
+/// Threads that read journals for one arbiter, at most.
+const READERS_MAX: usize = 8;
+
+/// What the sessions of one arbiter share.
+pub(super) struct Local {
+    pub(super) shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    timers: RefCell<BTreeMap<(Timestamp, SessionId), Arc<Cell>>>,
+    /// Sessions that are in memory, or on their way in or out.
+    residents: RefCell<HashMap<SessionId, Arc<Cell>>>,
+    /// What is left of loads that are ending.
+    pub(super) remains: RefCell<HashMap<SessionId, Remains>>,
+}
+
+/// Starts an arbiter; the receiver resolves just before the thread ends.
+pub(super) fn start(
+    index: usize,
+    queue: Arc<Queue>,
+    shared: Arc<Shared>,
+) -> std::io::Result<(oneshot::Receiver<()>, JoinHandle<()>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(READERS_MAX)
+        .build()?;
+    let (done, finished) = oneshot::channel();
+    let thread =
+        std::thread::Builder::new().name(format!("callboard-{index}")).spawn(move || {
+            let local = Rc::new(Local {
+                shared,
+                queue,
+                timers: RefCell::default(),
+                residents: RefCell::default(),
+                remains: RefCell::default(),
+            });
+            tokio::task::LocalSet::new().block_on(&runtime, run(&local));
+            if done.send(()).is_err() {
+                tracing::debug!("nobody waits for the arbiter's end");
+            }
+        })?;
+    Ok((finished, thread))
+}
+
+async fn run(local: &Rc<Local>) {
+    let mut cells = Vec::new();
+    let mut stopping = false;
+    loop {
+        local.queue.take(&mut cells);
+        if cells.is_empty() && !local.fire() {
+            if stopping && local.residents.borrow().is_empty() {
+                return;
+            }
+            local.sleep().await;
+        }
+        if !stopping && local.shared.is_closing() {
+            stopping = true;
+            local.stop_residents();
+        }
+        let batch = Batch::begin();
+        for cell in cells.drain(..) {
+            cell.looked_at();
+            attend(local, &cell);
+        }
+        drop(batch);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Looks at a session that was woken.
+fn attend(local: &Rc<Local>, cell: &Arc<Cell>) {
+    match cell.phase() {
+        Phase::Live => cell.wake_actor(),
+        Phase::Cold => {
+            if local.shared.is_closing() {
+                cell.shut();
+            } else if cell.has_input() {
+                load::begin(local, cell);
+            }
+        }
+        Phase::Loading => {}
+        Phase::Draining => {
+            if cell.proof.take_ended() {
+                ending::finish(local, cell);
+                attend(local, cell);
+            }
+        }
+        Phase::Fallen(fault) => ending::await_word(local, cell, &fault),
+        Phase::Quarantined(fault) => ending::turn_away(local, cell, &fault),
+        Phase::Stopped => cell.shut(),
+    }
+}
+
+impl Local {
+    /// Wakes a session at a moment. Returns nothing to cancel: an early wake does no harm.
+    pub(super) fn wake_at(&self, at: Timestamp, cell: &Arc<Cell>) {
+        let mut timers = self.timers.borrow_mut();
+        let first = timers.first_key_value().map(|((first, _), _)| *first);
+        timers.insert((at, cell.id()), Arc::clone(cell));
+        if first.is_none_or(|first| at < first) {
+            self.queue.poke();
+        }
+    }
+
+    /// Wakes whose time has come; whether there were any.
+    fn fire(&self) -> bool {
+        let mut timers = self.timers.borrow_mut();
+        if timers.is_empty() {
+            return false;
+        }
+        let now = self.shared.clock.now();
+        let mut fired = false;
+        while let Some(entry) = timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            entry.remove().wake();
+            fired = true;
+        }
+        fired
+    }
+
+    /// Until the queue or a timer calls.
+    async fn sleep(&self) {
+        let next = self.timers.borrow().first_key_value().map(|((at, _), _)| at.0);
+        let Some(at) = next else { return self.queue.poked().await };
+        let wait = Duration::from_millis(at.saturating_sub(self.shared.clock.now().0).max(1));
+        tokio::select! {
+            () = self.queue.poked() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+
+    pub(super) fn enter(&self, cell: &Arc<Cell>) {
+        self.residents.borrow_mut().insert(cell.id(), Arc::clone(cell));
+    }
+
+    pub(super) fn leave(&self, cell: &Arc<Cell>) {
+        self.residents.borrow_mut().remove(&cell.id());
+    }
+
+    pub(super) fn n_residents(&self) -> usize {
+        self.residents.borrow().len()
+    }
+
+    fn stop_residents(&self) {
+        for cell in self.residents.borrow().values() {
+            cell.push(Control::Stop);
+        }
+    }
+}

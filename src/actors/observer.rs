@@ -1,0 +1,35 @@
+//! Who may watch the data path.
+//!
+//! **Boundary**: called from arbiter threads after the fact is durable; must be cheap and not block.
+
+use std::sync::Arc;
+
+use crate::protocol::Message;
+
+/// Watches messages.
+pub trait Observer: Send + Sync + 'static {
+    /// The acceptance is durable.
+    fn accepted(&self, _message: &Message) {}
+    /// The turn that took it has ended, durably.
+    fn handled(&self, _message: &Message) {}
+    /// It will not be handled; durable.
+    fn dead(&self, _message: &Message) {}
+}
+
+/// One thing to tell an observer.
+#[derive(Debug, Clone)]
+pub(super) enum Sight {
+    Accepted(Arc<Message>),
+    Handled(Arc<Message>),
+    Dead(Arc<Message>),
+}
+
+impl Sight {
+    pub(super) fn show(&self, observer: &dyn Observer) {
+        match self {
+            Sight::Accepted(message) => observer.accepted(message),
+            Sight::Handled(message) => observer.handled(message),
+            Sight::Dead(message) => observer.dead(message),
+        }
+    }
+}

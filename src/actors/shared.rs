@@ -1,0 +1,212 @@
+//! What all actors of one bus share.
+//!
+//! **Invariant**: a cell is made once for an id and lives as long as the bus; a session is always
+//! on the arbiter that its id names.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use dashmap::DashMap;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::agent::Factory;
+use super::arbiter;
+use super::cell::Cell;
+use super::clock::Clock;
+use super::control::{Control, Reply};
+use super::observer::Observer;
+use super::progress::{Counters, Progress};
+use super::quiet::Unquiet;
+use super::request::SupervisorHandle;
+use super::wake::Queue;
+use crate::config::Config;
+use crate::error::{Code, Ended, Error, Fault};
+use crate::persist::Store;
+use crate::protocol::SessionId;
+
+/// What a life is started with.
+pub struct Parts {
+    /// Every limit, validated.
+    pub config: Config,
+    /// The journals.
+    pub store: Arc<dyn Store>,
+    /// Who makes agents, by name.
+    pub factories: HashMap<String, Arc<dyn Factory>>,
+    /// Who watches.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Time and fresh ids.
+    pub clock: Arc<dyn Clock>,
+    /// Who grants routes.
+    pub supervisor: SupervisorHandle,
+}
+
+/// What all actors of one bus share.
+pub struct Shared {
+    /// Every limit.
+    pub config: Config,
+    /// The journals.
+    pub store: Arc<dyn Store>,
+    /// Who makes agents, by name.
+    pub factories: HashMap<String, Arc<dyn Factory>>,
+    /// Who watches.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Time and fresh ids.
+    pub clock: Arc<dyn Clock>,
+    /// Who grants routes.
+    pub supervisor: SupervisorHandle,
+    pub(super) counters: Counters,
+    pub(super) loading: Arc<Semaphore>,
+    unquiet: Arc<Unquiet>,
+    cells: DashMap<SessionId, Arc<Cell>>,
+    queues: Vec<Arc<Queue>>,
+    threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
+    closing: AtomicBool,
+}
+
+impl Shared {
+    /// Starts the arbiter threads.
+    ///
+    /// # Errors
+    /// `STORE_UNUSABLE` when the system gives no thread.
+    pub fn start(parts: Parts) -> Result<Arc<Self>, Error> {
+        let Parts { config, store, factories, observer, clock, supervisor } = parts;
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let n_arbiters = if config.life.arbiters == 0 { cores() } else { config.life.arbiters };
+        let shared = Arc::new(Shared {
+            loading: Arc::new(Semaphore::new(config.life.load_parallel)),
+            config,
+            store,
+            factories,
+            observer,
+            clock,
+            supervisor,
+            counters: Counters::default(),
+            unquiet: Arc::default(),
+            cells: DashMap::new(),
+            queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
+            threads: Mutex::default(),
+            closing: AtomicBool::new(false),
+        });
+        for (index, queue) in shared.queues.iter().enumerate() {
+            match arbiter::start(index, Arc::clone(queue), Arc::clone(&shared)) {
+                Ok(thread) => shared.threads().push(thread),
+                Err(error) => {
+                    shared.begin_shut_down();
+                    let text = format!("the system gives no thread: {error}");
+                    return Err(Fault::new(Code::StoreUnusable, text).into());
+                }
+            }
+        }
+        Ok(shared)
+    }
+
+    /// The inbox of a session, made where there is none. Says nothing of whether it exists.
+    pub fn cell(&self, id: SessionId) -> Arc<Cell> {
+        if let Some(cell) = self.cells.get(&id) {
+            return Arc::clone(&cell);
+        }
+        let entry = self.cells.entry(id);
+        let made = entry.or_insert_with(|| {
+            let queue = self.queue_of(id);
+            Cell::new(id, queue, Arc::clone(&self.unquiet), &self.config)
+        });
+        Arc::clone(&made)
+    }
+
+    /// The inbox of a session that somebody has spoken to since the bus was opened.
+    pub fn known_cell(&self, id: SessionId) -> Option<Arc<Cell>> {
+        self.cells.get(&id).map(|cell| Arc::clone(&cell))
+    }
+
+    fn queue_of(&self, id: SessionId) -> Arc<Queue> {
+        let spread = (id.as_u128() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let index = usize::try_from(spread).unwrap_or(0) % self.queues.len().max(1);
+        self.queues.get(index).map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Tells a session something and waits for its answer.
+    ///
+    /// # Errors
+    /// The session's; `CLOSED` when the bus closes meanwhile.
+    ///
+    /// # Cancel safety
+    /// What was asked is carried out or not; nothing else is lost.
+    pub async fn call<T>(
+        &self,
+        id: SessionId,
+        control: impl FnOnce(Reply<T>) -> Control,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        if self.is_closing() {
+            return Err(Ended::Closed.into());
+        }
+        self.cell(id).push(control(reply));
+        answer.await.unwrap_or_else(|_| Err(Ended::Closed.into()))
+    }
+
+    /// Loads a session that has, or may have, pending work.
+    pub fn load(&self, id: SessionId) {
+        self.cell(id).push(Control::Load);
+    }
+
+    /// Figures since the bus was opened.
+    pub fn progress(&self) -> Progress {
+        self.counters.read()
+    }
+
+    /// Waits until no session has anything to do and nothing is on its way.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn quiet(&self) {
+        self.unquiet.quiet().await;
+    }
+
+    /// Whether the bus closes.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Stops the intake and lets every session end: signals only. Turns may end within `stop_max`.
+    pub fn begin_shut_down(&self) {
+        self.closing.store(true, Ordering::Release);
+        for queue in &self.queues {
+            queue.poke();
+        }
+    }
+
+    /// Stops the intake, lets turns end within `stop_max`, ends every load and joins the threads.
+    /// The store stays open. A second call returns at once.
+    ///
+    /// # Cancel safety
+    /// The shut-down goes on; the threads are not joined then.
+    pub async fn shut_down(&self) {
+        self.begin_shut_down();
+        let threads = std::mem::take(&mut *self.threads());
+        for (finished, thread) in threads {
+            // An error says that the thread is gone already.
+            drop(finished.await);
+            if thread.join().is_err() {
+                tracing::error!("an arbiter thread panicked");
+            }
+        }
+        for cell in self.cells_now() {
+            cell.shut();
+        }
+    }
+
+    /// Sessions that one arbiter keeps in memory before idle ones leave early.
+    pub(super) fn residents_per_arbiter(&self) -> usize {
+        self.config.life.resident_max.div_ceil(self.queues.len().max(1))
+    }
+
+    pub(super) fn cells_now(&self) -> Vec<Arc<Cell>> {
+        self.cells.iter().map(|entry| Arc::clone(&entry)).collect()
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<(oneshot::Receiver<()>, JoinHandle<()>)>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

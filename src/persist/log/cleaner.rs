@@ -1,0 +1,86 @@
+//! Which segments no replay needs, and who keeps the oldest from being freed.
+//!
+//! **Boundary**: decides, touches no file.
+
+use super::core::Public;
+use super::segment::Segments;
+use crate::protocol::SessionId;
+
+/// Segments that a log may have beside twice its live bytes.
+const SPARE: u64 = 4;
+/// Sessions asked for a snapshot at once.
+const ASKED_MAX: usize = 256;
+
+/// What is to be done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Segments to be freed once the heads are saved.
+    pub(crate) free: Vec<u64>,
+    /// Sessions to be asked for a snapshot.
+    pub(crate) wanted: Vec<SessionId>,
+}
+
+/// Looks at the segments below `current`. A log that is not over twice its live bytes is left
+/// alone unless space is `short`.
+pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bool) -> Plan {
+    let old: Vec<u64> = segments.live().into_iter().filter(|number| *number < current).collect();
+    let used = (old.len() as u64 + 1) * segments.size;
+    let bound = 2 * public.heads.live_bytes() + SPARE * segments.size;
+    if used <= bound && !short {
+        return Plan::default();
+    }
+    let needed = needed(public, segments, &old);
+    let free: Vec<u64> = old
+        .iter()
+        .zip(&needed)
+        .filter(|(number, n_sessions)| {
+            let start = segments.start(**number);
+            **n_sessions == 0 && !public.is_pinned(start, start + segments.size)
+        })
+        .map(|(number, _)| *number)
+        .collect();
+    let left = used - free.len() as u64 * segments.size;
+    let wanted =
+        if left <= bound && !short { Vec::new() } else { holders(public, segments, current) };
+    Plan { free, wanted }
+}
+
+/// For each old segment the number of sessions whose replay may need it.
+fn needed(public: &Public, segments: &Segments, old: &[u64]) -> Vec<i64> {
+    let mut steps = vec![0_i64; old.len() + 1];
+    let mut step = |position: u64, after: u64, by: i64| {
+        let place = old.partition_point(|number| *number < segments.of(position) + after);
+        if let Some(step) = steps.get_mut(place) {
+            *step += by;
+        }
+    };
+    for entry in public.heads.iter() {
+        step(entry.low, 0, 1);
+        step(entry.position, 1, -1);
+    }
+    let mut sum = 0;
+    steps
+        .iter()
+        .take(old.len())
+        .map(|step| {
+            sum += step;
+            sum
+        })
+        .collect()
+}
+
+/// The sessions that need the oldest segments, those of the oldest first.
+fn holders(public: &Public, segments: &Segments, current: u64) -> Vec<SessionId> {
+    let mut holders: Vec<(u64, SessionId)> = public
+        .heads
+        .iter()
+        .filter(|entry| !entry.quarantined && segments.of(entry.low) < current)
+        .map(|entry| (segments.of(entry.low), entry.session))
+        .collect();
+    if holders.len() > ASKED_MAX {
+        holders.select_nth_unstable(ASKED_MAX);
+        holders.truncate(ASKED_MAX);
+    }
+    holders.sort_unstable();
+    holders.into_iter().map(|(_, session)| session).collect()
+}

@@ -1,0 +1,37 @@
+//! The log store: one shared, segmented, append-only log for all sessions, with group commit and
+//! a back-chain per session. The bytes are in `docs/journal.md`.
+//!
+//! **Boundary**: no policy. What a payload means is the law's, when to take a snapshot the
+//! actors'.
+
+mod bytes;
+mod frame;
+mod group;
+mod meta;
+mod small_file;
+
+mod heads;
+mod heads_file;
+mod segment;
+
+mod recover;
+mod replay;
+mod scan;
+mod walk;
+
+mod batch;
+mod care;
+mod cleaner;
+mod committer;
+mod core;
+mod keeper;
+mod load;
+mod queue;
+mod room;
+mod tail;
+
+mod open;
+mod serve;
+mod store;
+
+pub use store::LogStore;
