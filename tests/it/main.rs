@@ -7,11 +7,8 @@
     reason = "in a test, a panic is how a broken promise is told"
 )]
 
-mod bus_mail;
-    reason = "a test stops at the first surprise"
-)]
-
 mod archive;
+mod bus_mail;
 mod chance;
 mod crash_faults;
 mod crash_lock;
@@ -21,12 +18,9 @@ mod crash_rot;
 mod disks;
 mod golden;
 mod house;
-mod script;
-mod truth;
-mod writer;
-
 mod log_basics;
 mod log_world;
+mod script;
 mod search_acts;
 mod search_break;
 mod search_delivery;
@@ -34,3 +28,5 @@ mod search_explore;
 mod search_ghost;
 mod search_world;
 mod tidy;
+mod truth;
+mod writer;
