@@ -40,7 +40,7 @@ impl Care {
             saving: false,
             freeing: false,
             saved_at: start.end,
-            cleaned_at: start.end,
+            cleaned_at: 0,
         }
     }
 }
@@ -209,12 +209,12 @@ impl Committer {
     }
 
     fn clean_when_due(&mut self, short: bool) {
-        let size = self.core.segments.size;
-        let grown = self.tail.at / size > self.care.cleaned_at / size;
+        // Counted in what frames took: the cleaner's own proofs must not call for the next round.
+        let grown = self.tail.carried - self.care.cleaned_at >= self.core.segments.size;
         if !(grown || short) || self.care.saving || self.care.freeing {
             return;
         }
-        self.care.cleaned_at = self.tail.at;
+        self.care.cleaned_at = self.tail.carried;
         let current = self.core.segments.of(self.tail.at);
         let plan = {
             let public = lock(&self.core.public);

@@ -35,6 +35,8 @@ pub(crate) struct Tail {
     claimed: u64,
     /// Segments below this position are ready to be written.
     pub(crate) ready: u64,
+    /// Bytes of log that groups with frames took, since the store was opened.
+    pub(crate) carried: u64,
     /// Memory for the next group.
     pub(crate) buffer: Vec<u8>,
     size: u64,
@@ -56,6 +58,7 @@ impl Tail {
             proved: 0,
             claimed: 0,
             ready: 0,
+            carried: 0,
             buffer: Vec::new(),
             size: core.segments.size,
             file: None,
@@ -129,6 +132,9 @@ impl Tail {
         self.last_is_empty = header.frames == 0;
         self.claimed = header.flushed;
         self.end = header.end();
+        if header.frames > 0 {
+            self.carried += self.end - header.position;
+        }
         self.go_to(self.end);
         Ok(())
     }
