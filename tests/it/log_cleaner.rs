@@ -25,8 +25,7 @@ struct Cleaned {
 impl Cleaned {
     fn open(disk: &SimDisk, config: &StoreConfig, n_sessions: u8) -> Cleaned {
         let wanted = Arc::new(Wanted::default());
-        let store =
-            LogStore::open_inline(Arc::new(disk.clone()), config, wanted.clone()).unwrap();
+        let store = LogStore::open_inline(Arc::new(disk.clone()), config, wanted.clone()).unwrap();
         let sessions = (0..n_sessions).map(|n| Session::begin(&store, id(n))).collect();
         Cleaned { store, wanted, sessions }
     }
@@ -35,8 +34,7 @@ impl Cleaned {
         let wanted = std::mem::take(&mut *self.wanted.0.lock().unwrap());
         for session in &wanted {
             let n = usize::from(session.to_bytes()[0]);
-            if let Err(NoPermit::Fault(fault)) =
-                self.sessions[n].snapshot(&self.store, &[b"state"])
+            if let Err(NoPermit::Fault(fault)) = self.sessions[n].snapshot(&self.store, &[b"state"])
             {
                 assert_eq!(fault.code, Code::StoreFull);
             }
@@ -82,8 +80,7 @@ fn a_log_that_was_cleaned_opens_without_its_heads() {
         cleaned.sessions[n % 4].put(&cleaned.store, format!("[{n}]").as_bytes());
         cleaned.snapshot_the_wanted();
     }
-    let before: Vec<_> =
-        (0..4).map(|n| payloads(&cleaned.store.replay(id(n)).unwrap())).collect();
+    let before: Vec<_> = (0..4).map(|n| payloads(&cleaned.store.replay(id(n)).unwrap())).collect();
     drop(cleaned);
     let disk = disk.kill();
     assert!(!disk.list("log").unwrap().contains(&format!("{:016x}", 0)));

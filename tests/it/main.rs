@@ -1,6 +1,6 @@
 //! Scenarios that hold the bus and its archive to their promises.
 
 mod log_basics;
+mod log_cleaner;
 mod log_crash;
 mod log_world;
-mod log_cleaner;

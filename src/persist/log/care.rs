@@ -30,6 +30,7 @@ pub(crate) struct Care {
     freeing: bool,
     saved_at: u64,
     cleaned_at: u64,
+    asked: cleaner::Asked,
 }
 
 impl Care {
@@ -41,6 +42,7 @@ impl Care {
             freeing: false,
             saved_at: start.end,
             cleaned_at: 0,
+            asked: cleaner::Asked::default(),
         }
     }
 }
@@ -220,8 +222,9 @@ impl Committer {
             let public = lock(&self.core.public);
             cleaner::plan(&public, &self.core.segments, current, short)
         };
-        if !plan.wanted.is_empty() {
-            self.core.wanted.wanted(plan.wanted);
+        let wanted = self.care.asked.ask(plan.wanted, self.tail.carried, self.tail.used());
+        if !wanted.is_empty() {
+            self.core.wanted.wanted(wanted);
         }
         if !plan.free.is_empty() {
             self.save(plan.free);
