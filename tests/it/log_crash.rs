@@ -1,4 +1,12 @@
 //! The log store through crashes at every call to the disk, with everything small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::let_underscore_must_use,
+    reason = "a test that cannot go on fails"
+)]
 
 use callboard::config::{Durability, History, StoreConfig};
 use callboard::persist::SimDisk;

@@ -3,4 +3,5 @@
 mod log_basics;
 mod log_cleaner;
 mod log_crash;
+mod log_damage;
 mod log_world;
