@@ -101,8 +101,8 @@ fn f35_no_flipped_bit_changes_what_is_read() {
             if path == "lock" {
                 continue;
             }
-            for offset in 0..bytes.len() {
-                if bytes[offset] == 0 && offset % 512 != 5 {
+            for (offset, byte) in bytes.iter().enumerate() {
+                if *byte == 0 && offset % 512 != 5 {
                     continue;
                 }
                 let disk = SimDisk::from_image(&image);
