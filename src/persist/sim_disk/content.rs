@@ -151,7 +151,9 @@ fn sector_of(bytes: &[u8], number: usize) -> [u8; SECTOR] {
 
 /// Copies as much of `bytes` as fits behind `offset`.
 fn put(target: &mut [u8], offset: usize, bytes: &[u8]) {
-    for (to, from) in target.iter_mut().skip(offset).zip(bytes) {
-        *to = *from;
+    let target = target.get_mut(offset..).unwrap_or_default();
+    let n = target.len().min(bytes.len());
+    if let (Some(target), Some(bytes)) = (target.get_mut(..n), bytes.get(..n)) {
+        target.copy_from_slice(bytes);
     }
 }
