@@ -22,4 +22,7 @@ mod workload;
 mod writer;
 
 mod log_basics;
+mod log_cleaner;
+mod log_crash;
+mod log_damage;
 mod log_world;
