@@ -9,6 +9,8 @@ pub mod config;
 pub mod error;
 pub mod persist;
 pub mod protocol;
+#[cfg(feature = "cli")]
+pub mod sim;
 
 pub use config::{Config, Durability};
 pub use error::{Code, Ended, Error, Fault, Refused};

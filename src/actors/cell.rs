@@ -1,9 +1,9 @@
 //! A session's inbox beside its actor: two lanes, the pending counter, the flushed ticket, the
 //! phase. It lives as long as the session, whether that is loaded or not.
 //!
-//! **Invariant**: the control lane is never refused; the mail lane is bounded, and a sender that was
-//! turned away is called when there is room. A push wakes the session, once until it has looked.
-//! It is not storage: what matters is in a journal.
+//! **Invariant**: the control lane is never refused; the mail lane is bounded, and a sender that
+//! was turned away is called when there is room. A push wakes the session, once until it has
+//! looked. It is not storage: what matters is in a journal.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

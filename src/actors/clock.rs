@@ -1,7 +1,7 @@
 //! Where time and fresh ids come from.
 //!
-//! **Boundary**: nothing else in the life asks the system for the time of day or for chance, so that
-//! a simulation can give both.
+//! **Boundary**: nothing else in the life asks the system for the time of day or for chance, so
+//! that a simulation can give both.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

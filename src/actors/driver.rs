@@ -86,8 +86,8 @@ impl Driver {
     /// Sends; returns when the message is queued, durably.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`, `CLOSED`: nothing happened;
-    /// `NOT_DURABLE`: unknown.
+    /// `NOT_FOUND`, `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`, `CLOSED`: nothing
+    /// happened; `NOT_DURABLE`: unknown.
     ///
     /// # Cancel safety
     /// The message may be sent.

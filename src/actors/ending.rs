@@ -1,8 +1,8 @@
 //! How a load ends: idle, stopped, fallen or never begun; and what is said to those who wait.
 //!
-//! **Invariant**: a load ends in the committer, and the next one begins only after that; every caller
-//! is answered; room that no written message holds is given back; whoever waits for an answer of the
-//! ended load sends again.
+//! **Invariant**: a load ends in the committer, and the next one begins only after that; every
+//! caller is answered; room that no written message holds is given back; whoever waits for an
+//! answer of the ended load sends again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

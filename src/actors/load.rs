@@ -1,7 +1,7 @@
 //! Bringing a session into memory: made new, or read from its journal and folded.
 //!
-//! **Invariant**: a load begins only after the one before has ended; unreadable and absent are never
-//! confused; files are read on blocking threads, a bounded number at a time.
+//! **Invariant**: a load begins only after the one before has ended; unreadable and absent are
+//! never confused; files are read on blocking threads, a bounded number at a time.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Who may watch the data path.
 //!
-//! **Boundary**: called from arbiter threads after the fact is durable; must be cheap and not block.
+//! **Boundary**: called from arbiter threads after the fact is durable; must be cheap and not
+//! block.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! One session in memory: drains its cell into the machine and carries out what is decided.
 //!
-//! **Invariant**: one drain is one step is one frame; room for the frame comes first, and without it
-//! the state is untouched; what the machine hands out is carried out, nothing else is.
+//! **Invariant**: one drain is one step is one frame; room for the frame comes first, and without
+//! it the state is untouched; what the machine hands out is carried out, nothing else is.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! How much mail may be pending for one target: the counter, and who waits for room.
 //!
-//! **Invariant**: room that is given back goes to the one who has waited longest, who then holds it;
-//! a grant that is not used is given back. So no wake-up is lost and nobody polls.
+//! **Invariant**: room that is given back goes to the one who has waited longest, who then holds
+//! it; a grant that is not used is given back. So no wake-up is lost and nobody polls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -135,8 +135,8 @@ impl Turn {
         receipt
     }
 
-    /// Sends with the end of the turn, in one frame with it: both or none. Room is reserved now, and
-    /// given back when the turn fails.
+    /// Sends with the end of the turn, in one frame with it: both or none. Room is reserved now,
+    /// and given back when the turn fails.
     ///
     /// # Errors
     /// `NOT_FOUND`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`, `TURN_LIMIT`: nothing happened.

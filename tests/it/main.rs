@@ -1,16 +1,30 @@
 //! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     reason = "in a test, a panic is how a broken promise is told"
 )]
 
 mod bus_mail;
+    reason = "a test stops at the first surprise"
+)]
+
+mod archive;
 mod chance;
+mod crash_faults;
+mod crash_lock;
+mod crash_names;
+mod crash_power;
+mod crash_rot;
 mod disks;
 mod golden;
 mod house;
+mod script;
+mod truth;
+mod writer;
+
 mod log_basics;
 mod log_world;
 mod machine_inbox;

@@ -156,8 +156,8 @@ impl State {
 
     /// Gives the room of removed files back once nothing can bring their names back.
     fn collect(&mut self) {
-        let names = &self.names;
-        self.inodes.retain(|inode, node| node.n_open > 0 || names.holds(*inode));
+        let held = self.names.held();
+        self.inodes.retain(|inode, node| node.n_open > 0 || held.contains(inode));
     }
 
     fn node(&mut self, inode: Inode) -> io::Result<&mut Node> {

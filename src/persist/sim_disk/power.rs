@@ -110,8 +110,8 @@ impl SimDisk {
     fn next_process(&self, state: &mut State) -> SimDisk {
         state.locks.clear();
         state.faults.stop_at(None);
-        let names = &state.names;
-        state.inodes.retain(|inode, _| names.holds(*inode));
+        let held = state.names.held();
+        state.inodes.retain(|inode, _| held.contains(inode));
         state.inodes.values_mut().for_each(|node| node.n_open = 0);
         state.boot += 1;
         SimDisk { shared: Arc::clone(&self.shared), boot: state.boot }

@@ -1,0 +1,9 @@
+//! Runs on a bus of their own: traces that are replayed, scenarios, and what is said of them.
+//!
+//! **Invariant**: what a run sends is known from its trace or scenario and the journals alone, so a
+//! run that was killed goes on where it stopped and sends nothing twice.
+
+pub mod generate;
+pub mod scenario;
+mod scenario_check;
+pub mod trace;
