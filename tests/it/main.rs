@@ -19,11 +19,6 @@ mod crash_rot;
 mod disks;
 mod golden;
 mod house;
-mod script;
-mod truth;
-mod workload;
-mod writer;
-
 mod log_basics;
 mod log_cleaner;
 mod log_crash;
@@ -45,4 +40,5 @@ mod search_ghost;
 mod search_world;
 mod tidy;
 mod truth;
+mod workload;
 mod writer;
