@@ -25,6 +25,7 @@ mod log_cleaner;
 mod log_crash;
 mod log_damage;
 mod log_world;
+mod machine_failures;
 mod machine_inbox;
 mod machine_law;
 mod machine_outbox;
