@@ -23,4 +23,6 @@ mod log_basics;
 mod log_cleaner;
 mod log_crash;
 mod log_damage;
+mod log_golden;
+mod log_reader;
 mod log_world;
