@@ -13,6 +13,7 @@ mod crash_faults;
 mod crash_lock;
 mod crash_names;
 mod crash_power;
+mod crash_reader;
 mod crash_recovery;
 mod crash_rot;
 mod disks;
