@@ -14,8 +14,11 @@ use crate::truth::{Promise, Truth, session};
 use crate::workload::Workload;
 use crate::writer::Writer;
 
-/// What a reader shows of each session's events: payloads, and how many of them are proved.
-fn read(disk: &SimDisk) -> Result<Vec<(Vec<Vec<u8>>, usize)>, String> {
+/// Payloads of one session's events, and how many of them are proved.
+type Shown = (Vec<Vec<u8>>, usize);
+
+/// What a reader shows of each session.
+fn read(disk: &SimDisk) -> Result<Vec<Shown>, String> {
     let reader = LogReader::open(Arc::new(disk.clone())).map_err(|fault| fault.to_string())?;
     let mut shown = vec![(Vec::new(), 0); SEATS];
     let read = reader.frames(&mut |frame| {
