@@ -116,8 +116,9 @@ fn f38_f43_a_fault_at_every_call_of_recovery_changes_nothing_for_the_next_one() 
                 }
                 let (twice, disk) = judged(&disk.kill(), &point, config, &name);
                 assert!(twice.found == once.found, "{name}: not what one recovery finds");
+                // The torn bytes may be back, if it was the flush of their zeros that failed.
                 let (again, _) = judged(&disk.crash(|_| 0), &point, config, &name);
-                same(&twice, &again).unwrap_or_else(|text| panic!("{name}: {text}"));
+                assert!(again.found == once.found, "{name}: without power");
             }
         }
         assert!(n_refused > 50, "seed {seed}: only {n_refused} openings failed");
