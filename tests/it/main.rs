@@ -13,10 +13,13 @@ mod crash_faults;
 mod crash_lock;
 mod crash_names;
 mod crash_power;
+mod crash_reader;
+mod crash_recovery;
 mod crash_rot;
 mod disks;
 mod script;
 mod truth;
+mod workload;
 mod writer;
 
 mod log_basics;
