@@ -9,8 +9,14 @@ use callboard::protocol::SessionId;
 
 use crate::log_world::{Session, id, inline, payloads, small};
 
-const FILES: [&str; 5] =
-    ["store.meta", "heads", "log/0000000000000000", "log/0000000000000001", "log/0000000000000002"];
+const FILES: [&str; 6] = [
+    "store.meta",
+    "heads",
+    "log/0000000000000000",
+    "log/0000000000000001",
+    "log/0000000000000002",
+    "log/0000000000000003",
+];
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/journal-v1")
@@ -59,6 +65,7 @@ fn m51_version_1_is_read() {
         disk.put(path, &std::fs::read(golden().join(name_of(path))).unwrap());
     }
     let store = inline(&disk, &small());
+    assert_eq!(store.recovery().read_only, None);
     let supervisor = store.replay(SessionId::SUPERVISOR).unwrap();
     assert_eq!(payloads(&supervisor), [r#"[{"created":"one"}]"#]);
     assert_eq!(payloads(&store.replay(id(1)).unwrap()), ["{\"state\":", "2}", "[3]"]);
