@@ -2,16 +2,18 @@
 //! service goes on when it may.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use callboard::config::{Durability, History, StoreConfig};
 use callboard::persist::SimDisk;
 use callboard::persist::sim_disk::{CallKind, DiskFault};
 use callboard::{Code, Fault};
 
-use callboard::persist::store::{Purpose, Tickets};
-use callboard::protocol::SessionId;
+use callboard::persist::store::{Append, Purpose, Tickets, Urgency};
+use callboard::protocol::{SessionId, Timestamp};
 
 use crate::archive::{Lived, SEATS, live, open, quick_or_long, recover_and_go_on, small};
+use crate::chance::Chance;
 use crate::script::{Act, script};
 use crate::truth::{Promise, Truth, session, survey};
 use crate::writer::{Trouble, Writer};
@@ -115,12 +117,13 @@ fn f43_a_write_that_fails_half_way_is_wiped_or_poisons() {
 /// Lets every changing call fail once; gives how often the store went on and how often it did not.
 fn each_call_fails(seed: u64, fault: DiskFault, kinds: &[CallKind]) -> (usize, usize) {
     let config = small(if seed.is_multiple_of(2) { History::Drop } else { History::Keep });
-    each_call_fails_with(config, seed, fault, kinds)
+    let acts = script(seed, 40, SEATS);
+    each_call_fails_with(&config, (seed, &acts), fault, kinds)
 }
 
 fn each_call_fails_with(
-    config: StoreConfig,
-    seed: u64,
+    config: &StoreConfig,
+    (seed, acts): (u64, &[Act]),
     fault: DiskFault,
     kinds: &[CallKind],
 ) -> (usize, usize) {
@@ -128,24 +131,23 @@ fn each_call_fails_with(
         Durability::Written => Promise::Prefix,
         Durability::Sync | Durability::Memory => Promise::Settled,
     };
-    let acts = script(seed, 40, SEATS);
     let (mut n_served, mut n_poisoned) = (0, 0);
-    let calls = changing_calls(&config, &acts);
+    let calls = changing_calls(config, acts);
     for (kind, n) in calls.into_iter().filter(|(kind, _)| kinds.contains(kind)) {
         let name = format!("seed {seed}: {fault:?} at {kind:?} {n}");
         let disk = SimDisk::new();
         disk.fail_kind(kind, n, fault);
-        let mut lived = live(&disk, &config, Truth::new(SEATS), &acts);
+        let mut lived = live(&disk, config, Truth::new(SEATS), acts);
         let served = serves_or_says_so(&mut lived).unwrap_or_else(|text| panic!("{name}: {text}"));
         *if served { &mut n_served } else { &mut n_poisoned } += 1;
         let truth = lived.writer.as_ref().unwrap().truth().clone();
         let image = disk.image();
         for crash in 0..quick_or_long(1, 20) {
             let disk = SimDisk::from_image(&image).crash_seeded(crash);
-            recover_and_go_on(&disk, &config, (&truth, without_power), &round())
+            recover_and_go_on(&disk, config, (&truth, without_power), &round())
                 .unwrap_or_else(|text| panic!("{name}, crash {crash}: {text}"));
         }
-        recover_and_go_on(&disk.kill(), &config, (&truth, Promise::Settled), &round())
+        recover_and_go_on(&disk.kill(), config, (&truth, Promise::Settled), &round())
             .unwrap_or_else(|text| panic!("{name}, killed: {text}"));
     }
     (n_served, n_poisoned)
@@ -164,8 +166,62 @@ fn f44_a_failed_flush_never_becomes_a_receipt() {
 fn f44_in_written_mode_a_failed_flush_ends_the_receipts_and_a_prefix_survives() {
     let config = StoreConfig { durability: Durability::Written, ..small(History::Keep) };
     let kinds = [CallKind::Sync, CallKind::SyncDir];
-    let (_, n_poisoned) = each_call_fails_with(config, 77, DiskFault::Io, &kinds);
+    let acts = script(77, 40, SEATS);
+    let (_, n_poisoned) = each_call_fails_with(&config, (77, &acts), DiskFault::Io, &kinds);
     assert!(n_poisoned > 3, "{n_poisoned} failed flushes poisoned the store");
+}
+
+/// Events that wait together and are written in several groups.
+fn bursts(seed: u64, n_bursts: usize) -> Vec<Act> {
+    let mut chance = Chance(seed);
+    let mut burst = || {
+        let event = |chance: &mut Chance| Act::Event {
+            seat: chance.below(SEATS),
+            bytes: chance.below(400),
+            lazy: true,
+        };
+        let mut acts: Vec<Act> = (0..6).map(|_| event(&mut chance)).collect();
+        acts.push(Act::Urge);
+        acts
+    };
+    (0..n_bursts).flat_map(|_| burst()).collect()
+}
+
+#[test]
+fn m53_after_a_failed_group_no_later_frame_of_its_loads_is_written() {
+    let config = StoreConfig {
+        group_bytes_max: 900,
+        lazy_commit: Duration::from_secs(9),
+        ..small(History::Keep)
+    };
+    for (seed, fault) in [(79, DiskFault::NoSpace), (80, DiskFault::Io)] {
+        let acts = bursts(seed, 8);
+        let kinds = [CallKind::Write, CallKind::Create];
+        let (n_served, _) = each_call_fails_with(&config, (seed, &acts), fault, &kinds);
+        assert!(n_served > 20, "{fault:?}: {n_served} served");
+    }
+}
+
+#[test]
+fn m53_an_append_that_comes_after_its_load_has_ended_leaves_no_trace() {
+    let (disk, config) = (SimDisk::new(), small(History::Keep));
+    let store = open(&disk, &config).unwrap().store;
+    let load = store.begin(session(1), Arc::new(Silent)).unwrap();
+    let late = store.permit(load, 100, Purpose::Send).unwrap();
+    store.end(load, Box::new(|| ()));
+    store.append(
+        late,
+        Append {
+            ticket: 1,
+            payloads: vec![b"[\"late\"]".to_vec()],
+            snapshot: false,
+            pending: true,
+            urgency: Urgency::Now,
+            time: Timestamp(1),
+        },
+    );
+    assert!(store.replay(session(1)).unwrap().frames.is_empty());
+    assert!(store.begin(session(1), Arc::new(Silent)).is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use callboard::persist::sim_disk::{DiskFault, DiskImage, Unflushed};
 
 use crate::archive::{Recovered, open, quick_or_long, recover, same, small};
 use crate::chance::Chance;
+use crate::script::Act;
 use crate::truth::{Promise, survey};
 use crate::workload::{CrashPoint, Workload};
 
@@ -71,6 +72,20 @@ fn f38_a_crash_at_every_call_of_recovery_leaves_what_one_recovery_finds() {
                 same(&twice, &again).unwrap_or_else(|text| panic!("{name}: {text}"));
             }
         }
+    }
+}
+
+#[test]
+fn f05_a_run_whose_only_group_was_torn_is_not_used_again() {
+    let mut workload = Workload::new(small(History::Keep), 61, 0);
+    workload.acts = vec![Act::Event { seat: 1, bytes: 3_000, lazy: false }];
+    let torn_group = |point: &CrashPoint| point.name.contains("Sync log/0000000000000000 ");
+    let points = (1..=workload.n_calls()).map(|call| workload.crash_at(call));
+    for point in points.filter(torn_group) {
+        let config = &workload.config;
+        let (first, disk) = judged(&torn(&point, 0), &point, config, &point.name);
+        let (second, _) = judged(&disk, &point, config, &point.name);
+        assert!(first.cut_bytes > 0 && second.run >= first.run, "{first:?}, then {second:?}");
     }
 }
 
