@@ -4,10 +4,14 @@
 compile_error!("callboard catches the panics of agents and needs panic = \"unwind\"");
 
 pub mod actors;
+pub mod agents;
+pub mod bus;
 pub mod config;
 pub mod error;
 pub mod persist;
 pub mod protocol;
+#[cfg(feature = "cli")]
+pub mod sim;
 
 pub use config::{Config, Durability};
 pub use error::{Code, Ended, Error, Fault, Refused};

@@ -31,6 +31,10 @@ mod run;
 mod session;
 mod sights;
 mod snapshot;
+
+pub(crate) mod recovery;
+pub(crate) mod stream;
+pub(crate) mod supervisor;
 #[cfg(test)]
 mod tests;
 pub mod turn;

@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::cell::Cell;
 use super::control::{Control, Reply};
-use crate::error::{Fault, Refused};
-use crate::protocol::session::Verdict;
+use crate::error::{Error, Fault, Refused};
+use crate::protocol::session::{Created, Verdict};
+use crate::protocol::supervisor::{Origin, Record};
 use crate::protocol::{Label, SessionId};
 
 /// A way to a target.
@@ -57,6 +58,94 @@ pub enum Request {
         from: SessionId,
         /// The answer, in no order.
         reply: Reply<Vec<(SessionId, Label)>>,
+    },
+    /// Make a session.
+    Create {
+        /// How.
+        created: Created,
+        /// Answered when its own first frame is on disk.
+        reply: Reply<SessionId>,
+    },
+    /// A session's actor has written its first frame, or could not.
+    Made {
+        /// The session.
+        id: SessionId,
+        /// What became of it.
+        outcome: Result<(), Error>,
+        /// Who waits.
+        reply: Reply<SessionId>,
+    },
+    /// Let two sessions talk.
+    Connect {
+        /// One.
+        one: SessionId,
+        /// The other.
+        other: SessionId,
+        /// Answered when it is on disk.
+        reply: Reply<()>,
+    },
+    /// Add sessions to a group.
+    Group {
+        /// The group.
+        group: Label,
+        /// Who joins.
+        members: Vec<SessionId>,
+        /// Answered when it is on disk.
+        reply: Reply<()>,
+    },
+    /// Give the directory to a trace or scenario.
+    Dedicate {
+        /// Which.
+        origin: Origin,
+        /// Answered when it is on disk.
+        reply: Reply<()>,
+    },
+    /// What is the directory for?
+    Origin {
+        /// The answer.
+        reply: Reply<Option<Origin>>,
+    },
+    /// End a session.
+    Close {
+        /// Which.
+        id: SessionId,
+        /// Answered when its own journal says so.
+        reply: Reply<()>,
+    },
+    /// A session's actor has written its end, or could not.
+    Ended {
+        /// The session.
+        id: SessionId,
+        /// What became of it.
+        outcome: Result<(), Error>,
+        /// Who waits.
+        reply: Reply<()>,
+    },
+    /// Which session has this label?
+    Lookup {
+        /// The label.
+        label: Label,
+        /// The answer; `NOT_FOUND`.
+        reply: Reply<SessionId>,
+    },
+    /// What is known of a session?
+    Known {
+        /// Which.
+        id: SessionId,
+        /// The answer; `NOT_FOUND`.
+        reply: Reply<Record>,
+    },
+    /// Which sessions are there?
+    List {
+        /// The answer.
+        reply: Reply<Vec<Record>>,
+    },
+    /// The cleaner wants the stream's snapshot.
+    Snapshot,
+    /// The bus closes: end the stream's load.
+    Stop {
+        /// Told when the committer has ended it.
+        ended: oneshot::Sender<()>,
     },
     /// A load of a session has ended and it is not loaded again until [`Control::Respawn`] or
     /// [`Control::Fail`] is given; or its agent could not be made, and it takes no turn.

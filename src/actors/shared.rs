@@ -115,6 +115,11 @@ impl Shared {
         Arc::clone(&made)
     }
 
+    /// The inbox of a session that somebody has spoken to since the bus was opened.
+    pub fn known_cell(&self, id: SessionId) -> Option<Arc<Cell>> {
+        self.cells.get(&id).map(|cell| Arc::clone(&cell))
+    }
+
     fn queue_of(&self, id: SessionId) -> Arc<Queue> {
         let spread = (id.as_u128() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let index = usize::try_from(spread).unwrap_or(0) % self.queues.len().max(1);

@@ -1,16 +1,38 @@
 //! Scenarios that hold the bus and its archive to their promises, and the rules of the house.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     reason = "in a test, a panic is how a broken promise is told"
 )]
 
+mod archive;
+mod bus_mail;
 mod chance;
+mod cli;
+mod crash_faults;
+mod crash_lock;
+mod crash_names;
+mod crash_power;
+mod crash_recovery;
+mod crash_rot;
 mod disks;
 mod golden;
+mod house;
 mod log_basics;
+mod log_cleaner;
+mod log_crash;
+mod log_damage;
 mod log_world;
+mod machine_failures;
+mod machine_inbox;
+mod machine_law;
+mod machine_outbox;
+mod machine_reports;
+mod machine_script;
+mod machine_turns;
+mod script;
 mod search_acts;
 mod search_break;
 mod search_delivery;
@@ -18,3 +40,6 @@ mod search_explore;
 mod search_ghost;
 mod search_world;
 mod tidy;
+mod truth;
+mod workload;
+mod writer;

@@ -1,10 +1,9 @@
 //! All that can happen next in a world, and what must hold after it.
 
-use callboard::protocol::Timestamp;
 use callboard::protocol::session::{Call, Input};
 
 use super::search_break::Broken;
-use super::search_ghost::Violation;
+use super::search_ghost::{NO_OUTCOME, Violation};
 use super::search_world::{Doing, Kind, NOW, Plan, World, id};
 
 /// One thing that happens.
@@ -13,7 +12,8 @@ pub(crate) enum Act {
     // The ordinary course of things.
     Send(usize),
     Drain(usize),
-    DrainAll(usize),
+    /// Everything in a session's cell, as one transaction.
+    All(usize),
     Control(usize),
     Flush(usize),
     Load(usize),
@@ -65,7 +65,8 @@ impl World {
             let pending = slot.durable.has_pending() || !slot.cell.is_empty();
             let woken = pending || sends || slot.orphaned;
             let on_its_way = self.queue.iter().any(|frame| frame.session == session)
-                && !matches!(plan.broken, Broken::LatePanicked | Broken::LateUnloaded);
+                && !(plan.broken == Broken::LatePanicked && slot.orphaned)
+                && !(plan.broken == Broken::LateUnloaded && !slot.orphaned);
             if (woken || !slot.control.is_empty()) && !on_its_way {
                 acts.push(Act::Load(session));
             }
@@ -77,8 +78,8 @@ impl World {
         if !slot.cell.is_empty() {
             acts.push(Act::Drain(session));
         }
-        if slot.cell.len() > 1 {
-            acts.push(Act::DrainAll(session));
+        if slot.cell.len() + slot.control.len() > 1 {
+            acts.push(Act::All(session));
         }
         if !slot.control.is_empty() {
             acts.push(Act::Control(session));
@@ -148,7 +149,7 @@ impl World {
     /// The world after something has happened.
     pub(crate) fn after(&self, plan: &Plan, act: Act) -> Result<World, Violation> {
         let mut world = self.clone();
-        world.ticks = 0;
+        world.ticks = if matches!(act, Act::Tick(_)) { self.ticks + 1 } else { 0 };
         world.happen(plan, act)?;
         world.check(plan)?;
         Ok(world)
@@ -157,12 +158,9 @@ impl World {
     fn happen(&mut self, plan: &Plan, act: Act) -> Result<(), Violation> {
         match act {
             Act::Send(pair) => self.send(plan, pair),
-            Act::Drain(session) => self.drain(plan, session, 1),
-            Act::DrainAll(session) => self.drain(plan, session, usize::MAX),
-            Act::Control(session) => {
-                let input = self.slot(session).control.pop_front();
-                self.feed(plan, session, (input.into_iter().collect(), NOW))
-            }
+            Act::Drain(session) => self.drain(plan, session, (0, 1)),
+            Act::All(session) => self.drain(plan, session, (usize::MAX, usize::MAX)),
+            Act::Control(session) => self.drain(plan, session, (1, 0)),
             Act::Flush(count) => self.write(count, true),
             Act::Load(session) => self.load(plan, session),
             Act::Learn(session) => {
@@ -176,10 +174,7 @@ impl World {
                 }
                 Ok(())
             }
-            Act::Tick(session) => {
-                self.ticks += 1;
-                self.tick(plan, session)
-            }
+            Act::Tick(session) => self.tick(plan, session),
             Act::Close(session) => {
                 self.close_spent = true;
                 self.feed(plan, session, (vec![Input::Close { call: Call(1) }], NOW))
@@ -228,10 +223,17 @@ impl World {
         Ok(())
     }
 
-    fn drain(&mut self, plan: &Plan, session: usize, most: usize) -> Result<(), Violation> {
+    fn drain(
+        &mut self,
+        plan: &Plan,
+        session: usize,
+        (n_control, n_mail): (usize, usize),
+    ) -> Result<(), Violation> {
         let slot = self.slot(session);
-        let count = most.min(slot.cell.len());
-        let inputs: Vec<Input> = slot.cell.drain(..count).collect();
+        let n_control = n_control.min(slot.control.len());
+        let n_mail = n_mail.min(slot.cell.len());
+        let mut inputs: Vec<Input> = slot.control.drain(..n_control).collect();
+        inputs.extend(slot.cell.drain(..n_mail));
         // A step gives one answer to each sender it heard from.
         let mut senders: Vec<_> = inputs.iter().filter_map(sender_of).collect();
         senders.sort_unstable();
@@ -254,7 +256,7 @@ impl World {
     }
 
     fn tick(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
-        let at: Timestamp = self.slots[session].wake.unwrap_or(NOW);
+        let at = self.slots[session].wake.unwrap_or(NOW);
         self.feed(plan, session, (vec![Input::Tick], at))?;
         if self.slots[session].wake.is_some_and(|next| next <= at) {
             return Err("a tick asks for another at once");
@@ -263,11 +265,14 @@ impl World {
     }
 
     /// What holds at every moment.
-    fn check(&self, _plan: &Plan) -> Result<(), Violation> {
+    fn check(&self, plan: &Plan) -> Result<(), Violation> {
         if self.ticks > 8 {
             return Err("time goes on and nothing else does");
         }
         for (session, slot) in self.slots.iter().enumerate() {
+            if plan.blind {
+                continue;
+            }
             let needed = self.ghost.n_undecided(id(session)) + slot.durable.n_untaken();
             if slot.pending < needed as i64 {
                 return Err("room was given back while it was in use");
@@ -292,7 +297,7 @@ impl World {
             let decided = n(self.ghost.decided.get(&pair).map(Vec::len));
             let learned = n(self.ghost.learned.get(&pair).map(Vec::len));
             if decided != queued || queued > usize::from(*count) {
-                return Err("a queued message has no outcome");
+                return Err(NO_OUTCOME);
             }
             if learned != queued {
                 return Err("a sender was never told an outcome");

@@ -85,6 +85,7 @@ pub(crate) fn step(
 /// Events that the real machine would not decide.
 fn before(broken: Broken, habit: &mut Habit, machine: &Machine, inputs: &[Input]) -> Vec<Event> {
     let mut extra = Vec::new();
+    let mut marks = BTreeMap::new();
     for input in inputs {
         match (broken, input) {
             (Broken::OneBusy, Input::Busy { target, .. }) => {
@@ -103,17 +104,17 @@ fn before(broken: Broken, habit: &mut Habit, machine: &Machine, inputs: &[Input]
                 Broken::NoMark | Broken::SeenWindow | Broken::NoGapRule,
                 Input::Mail { from, first, messages, settled, .. },
             ) => {
-                let mark = machine.state().marks.get(from).map_or(0, |mark| mark.high_water);
-                let arrival = machine.state().arrivals + 1;
+                let mark = marks.entry(*from).or_insert_with(|| high_water(machine, *from));
                 for (n, message) in (*first..).zip(messages) {
-                    let seen = habit.last.get(from) == Some(&n);
-                    habit.last.insert(*from, n);
+                    let seen = habit.last.insert(*from, n) == Some(n);
                     let wrongly = match broken {
-                        Broken::NoMark => n <= mark,
-                        Broken::SeenWindow => n <= mark && !seen,
-                        _ => n > mark + messages.len() as u64,
+                        Broken::NoMark => n <= *mark,
+                        Broken::SeenWindow => n <= *mark && !seen,
+                        _ => n > *mark + 1,
                     };
+                    *mark += u64::from(n == *mark + 1);
                     if wrongly {
+                        let arrival = machine.state().arrivals + 1;
                         let (from, settled, message) = (*from, *settled, message.clone());
                         extra.push(Event::Accepted { from, n, arrival, settled, message });
                     }
@@ -123,6 +124,10 @@ fn before(broken: Broken, habit: &mut Habit, machine: &Machine, inputs: &[Input]
         }
     }
     extra
+}
+
+fn high_water(machine: &Machine, from: SessionId) -> u64 {
+    machine.state().marks.get(&from).map_or(0, |mark| mark.high_water)
 }
 
 /// Actions that the real machine would hold back.

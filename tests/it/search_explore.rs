@@ -4,7 +4,6 @@
 //! the shortest way to it; from every state the ordinary course of things leads to rest.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::search_acts::Act;
 use super::search_ghost::Violation;
@@ -34,11 +33,9 @@ struct Graph {
 
 impl Graph {
     /// The number of a state, and whether it is new.
-    fn enter(&mut self, world: &World, from: Option<(u32, Act)>) -> (u32, bool) {
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
+    fn enter(&mut self, digest: u64, from: Option<(u32, Act)>) -> (u32, bool) {
         let next = u32::try_from(self.reached.len()).unwrap();
-        let number = *self.known.entry(hasher.finish()).or_insert(next);
+        let number = *self.known.entry(digest).or_insert(next);
         if number == next {
             self.reached.push(from);
         }
@@ -97,8 +94,8 @@ pub(crate) fn explore(plan: &Plan) -> Found {
 }
 
 fn widen(plan: &Plan, graph: &mut Graph, depth: &mut usize) -> Result<(), (Violation, Vec<Act>)> {
-    let start = World::start(plan).map_err(|violation| (violation, Vec::new()))?;
-    let (number, _) = graph.enter(&start, None);
+    let mut start = World::start(plan).map_err(|violation| (violation, Vec::new()))?;
+    let (number, _) = graph.enter(start.digest(None), None);
     let mut rim = vec![(number, start)];
     while !rim.is_empty() {
         let mut next = Vec::new();
@@ -124,12 +121,12 @@ fn expand(
     }
     let n_ordinary = ordinary.len();
     for (place, act) in ordinary.into_iter().chain(world.faults(plan)).enumerate() {
-        let after = world.after(plan, act).map_err(|violation| {
+        let mut after = world.after(plan, act).map_err(|violation| {
             let mut way = graph.way_to(number);
             way.push(act);
             (violation, way)
         })?;
-        let (reached, new) = graph.enter(&after, Some((number, act)));
+        let (reached, new) = graph.enter(after.digest(Some(world)), Some((number, act)));
         if place < n_ordinary {
             graph.ordinary.push((number, reached));
         }

@@ -18,6 +18,8 @@ pub(crate) const REUSED: Violation = "a number was given twice";
 pub(crate) const EARLY_DISPATCH: Violation = "a dispatch left before its flush";
 pub(crate) const EARLY_ANSWER: Violation = "an answer left before its flush";
 pub(crate) const EARLY_MARK: Violation = "a settled mark left before it was on disk";
+pub(crate) const SETTLED_TWICE: Violation = "a number was settled twice";
+pub(crate) const NO_OUTCOME: Violation = "a queued message has no outcome";
 pub(crate) const MISLED: Violation = "a sender settled otherwise than the target decided";
 
 /// From one session (by index) to another.
@@ -63,7 +65,7 @@ impl Ghost {
             }
             Event::Delivered { target, upto, refused } => {
                 let learned = self.learned.entry((who, *target)).or_default();
-                ensure(*upto > learned.len() as u64, "a number was settled twice")?;
+                ensure(*upto > learned.len() as u64, SETTLED_TWICE)?;
                 let decided = self.decided.entry((who, *target)).or_default();
                 for n in learned.len() as u64 + 1..=*upto {
                     let reason = refused.iter().find(|r| r.n == n).map(|r| r.reason);

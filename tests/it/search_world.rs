@@ -4,6 +4,7 @@
 //! would, and decides nothing itself. All that a kill would take is apart from what it would not.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     /// Whether all edges may be revoked.
     pub(crate) revokes: bool,
     pub(crate) broken: Broken,
+    /// Whether only journals are looked at, and no action as it leaves.
+    pub(crate) blind: bool,
 }
 
 /// What may go wrong.
@@ -98,17 +101,19 @@ pub(crate) struct Slot {
     pub(crate) unanswered: BTreeMap<usize, u8>,
     /// Senders that were turned away in this load.
     pub(crate) turned_away: Vec<usize>,
-    /// The counter of room that is in use, and what was given back so far.
+    /// The counter of room that is in use.
     pub(crate) pending: i64,
-    pub(crate) released: u64,
-    /// Numbers for which room was reserved, by target.
-    pub(crate) reserved: BTreeMap<usize, u64>,
+    /// The newest ticket of this load that is on disk, and what is left of a load that fell.
+    pub(crate) proof: u64,
+    pub(crate) remains: Option<Machine>,
 }
 
 /// A state of the world.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) slots: Vec<Rc<Slot>>,
+    /// Hashes of the slots and of the ghost, for [`World::digest`].
+    hashes: Vec<u64>,
     pub(crate) queue: Vec<Frame>,
     /// Frames of ended loads that a broken committer still holds.
     pub(crate) late: Vec<Frame>,
@@ -127,6 +132,12 @@ pub(crate) fn id(session: usize) -> SessionId {
 
 fn index(id: SessionId) -> usize {
     id.as_u128() as usize - 1
+}
+
+fn hash(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn message(from: usize, to: usize, k: u8) -> Arc<Message> {
@@ -159,12 +170,13 @@ impl World {
                 unanswered: BTreeMap::new(),
                 turned_away: Vec::new(),
                 pending: 0,
-                released: 0,
-                reserved: BTreeMap::new(),
+                proof: 0,
+                remains: None,
             })
         };
         let mut world = World {
             slots: (0..plan.sessions).map(slot).collect(),
+            hashes: Vec::new(),
             queue: Vec::new(),
             late: Vec::new(),
             ghost: Rc::default(),
@@ -178,6 +190,25 @@ impl World {
             world.load(plan, session)?;
         }
         Ok(world)
+    }
+
+    /// A number for this state, given the world before it: what is shared is not hashed again.
+    pub(crate) fn digest(&mut self, before: Option<&World>) -> u64 {
+        let same = |at: usize| {
+            let before = before?;
+            let same = match self.slots.get(at) {
+                Some(slot) => Rc::ptr_eq(slot, &before.slots[at]),
+                None => Rc::ptr_eq(&self.ghost, &before.ghost),
+            };
+            same.then(|| before.hashes[at])
+        };
+        let slots = self.slots.iter().enumerate();
+        let mut hashes: Vec<u64> =
+            slots.map(|(at, slot)| same(at).unwrap_or_else(|| hash(slot))).collect();
+        hashes.push(same(self.slots.len()).unwrap_or_else(|| hash(&self.ghost)));
+        self.hashes = hashes;
+        let flags = (self.faults, self.close_spent, self.revoked, self.ticks);
+        hash(&(&self.hashes, &self.queue, &self.late, &self.sent, flags))
     }
 
     pub(crate) fn slot(&mut self, session: usize) -> &mut Slot {
@@ -206,15 +237,17 @@ impl World {
             }
         }
         for action in actions {
-            self.carry_out(session, action)?;
+            self.carry_out(plan, session, action)?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, session: usize, action: Action) -> Result<(), Violation> {
+    fn carry_out(&mut self, plan: &Plan, session: usize, action: Action) -> Result<(), Violation> {
         let durable = &self.slots[session].durable;
         let settled_with = |to: SessionId| durable.lanes.get(&to).map_or(0, |lane| lane.settled);
-        self.ghost.seen(id(session), &action, settled_with)?;
+        if !plan.blind {
+            self.ghost.seen(id(session), &action, settled_with)?;
+        }
         let from = id(session);
         match action {
             Action::Dispatch { target, first, messages, settled } => {
@@ -255,7 +288,6 @@ impl World {
             Action::Release { count } => {
                 let slot = self.slot(session);
                 slot.pending -= count as i64;
-                slot.released += count;
             }
             Action::Receipts { .. } | Action::Closed { .. } | Action::Inspected { .. } => {}
         }
@@ -268,7 +300,6 @@ impl World {
         let message = message(from, to, self.sent[pair]);
         self.sent[pair] += 1;
         self.slot(to).pending += 1;
-        *self.slot(from).reserved.entry(to).or_default() += 1;
         let sends = vec![Addressed { target: id(to), message }];
         self.feed(plan, from, (vec![Input::Send { call: Call(0), sends }], NOW))
     }
@@ -290,6 +321,9 @@ impl World {
         for frame in self.queue.drain(..count).collect::<Vec<_>>() {
             self.write_frame(&frame)?;
             let slot = self.slot(frame.session);
+            if slot.load == frame.load && !slot.ended {
+                slot.proof = frame.ticket;
+            }
             if !told || slot.machine.is_none() || slot.load != frame.load || slot.ended {
                 continue;
             }
@@ -333,7 +367,7 @@ impl World {
     /// The actor is gone; its cell stays.
     pub(crate) fn end_load(&mut self, session: usize, orphaned: bool) {
         let slot = self.slot(session);
-        slot.machine = None;
+        slot.remains = slot.machine.take().filter(|_| orphaned);
         slot.orphaned = orphaned;
         slot.ended = false;
         slot.doing = Doing::Nothing;
@@ -354,10 +388,8 @@ impl World {
             slot.cell.clear();
             slot.control.clear();
             slot.unanswered.clear();
+            slot.remains = None;
             slot.load = 0;
-            slot.released = slot.durable.n_released();
-            let lanes = slot.durable.lanes.iter();
-            slot.reserved = lanes.map(|(to, lane)| (index(*to), lane.next - 1)).collect();
         }
         for session in 0..self.slots.len() {
             let undecided = self.ghost.n_undecided(id(session));
@@ -370,27 +402,32 @@ impl World {
         Ok(())
     }
 
+    /// Room that no written message holds any more is given back for a load that fell.
+    fn settle(&mut self, session: usize) {
+        let slot = self.slot(session);
+        let Some(mut machine) = slot.remains.take() else { return };
+        let effects = machine.step([Input::Flushed { ticket: slot.proof }], NOW);
+        for action in effects.actions {
+            if let Action::Release { count } = action {
+                slot.pending -= count as i64;
+            }
+        }
+        for (target, count) in machine.unproved() {
+            self.slot(index(target)).pending -= count as i64;
+        }
+    }
+
     /// A new actor: reads the journal, settles what its predecessor left, and goes on.
     pub(crate) fn load(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
+        self.settle(session);
         let slot = self.slot(session);
         slot.load += 1;
         slot.orphaned = false;
+        slot.proof = 0;
         let load = slot.load;
         let state = slot.durable.clone();
-        let surplus = state.n_released() - slot.released;
-        slot.pending -= surplus as i64;
-        slot.released = state.n_released();
-        let mut unused = Vec::new();
-        for (to, numbers) in &mut slot.reserved {
-            let given = state.lanes.get(&id(*to)).map_or(0, |lane| lane.next - 1);
-            unused.push((*to, *numbers - given));
-            *numbers = given;
-        }
         let unanswered = std::mem::take(&mut slot.unanswered);
         slot.machine = Some(Machine::new(state, plan.limits.clone()).unwrap());
-        for (to, count) in unused {
-            self.slot(to).pending -= count as i64;
-        }
         for (sender, _) in unanswered.into_iter().filter(|(_, count)| *count > 0) {
             self.slot(sender).control.push_back(Input::Lost { target: id(session) });
         }

@@ -86,9 +86,12 @@ fn unsound(walked: &Walked) -> Option<Fault> {
         )));
     }
     let supervisor = walked.heads.get(SessionId::SUPERVISOR);
-    supervisor
-        .filter(|entry| entry.quarantined)
-        .map(|_| corrupt("the supervisor's own journal is damaged; opened for reading only"))
+    supervisor.filter(|entry| entry.quarantined).map(|_| supervisor_damaged())
+}
+
+/// Without the supervisor's journal nobody knows who may talk to whom.
+pub(crate) fn supervisor_damaged() -> Fault {
+    corrupt("the supervisor's own journal is damaged; opened for reading only")
 }
 
 /// Marks the sessions whose replay needs a damaged frame, or one that is gone.

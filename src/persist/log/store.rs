@@ -15,6 +15,7 @@ use super::load::has_ended;
 use super::meta::{corrupt, unusable};
 use super::open::{Opened, open};
 use super::queue::{Clock, Item, Queue, Stop, Waiting};
+use super::recover::supervisor_damaged;
 use super::replay;
 use super::segment::lock;
 use crate::config::StoreConfig;
@@ -186,6 +187,9 @@ impl Store for LogStore {
         public.unpin(pin);
         if replay.as_ref().is_err_and(|fault| fault.code == Code::JournalCorrupt) {
             public.heads.quarantine(session);
+            if session == SessionId::SUPERVISOR {
+                self.core.set_fault(supervisor_damaged());
+            }
         }
         replay
     }
@@ -285,6 +289,9 @@ impl Store for LogStore {
     fn recovery(&self) -> RecoveryReport {
         let mut report = self.core.report.clone();
         report.bytes_read = self.core.segments.bytes_read();
+        if let Some(fault) = self.core.fault().filter(|fault| fault.code == Code::JournalCorrupt) {
+            report.read_only = Some(fault.text);
+        }
         report
     }
 

@@ -71,7 +71,8 @@ impl SimDisk {
         self.state().faults.arm_kind(kind, n, fault);
     }
 
-    /// Makes every call from number `call` on fail and do nothing: the crash point. `None` lifts it.
+    /// Makes every call from number `call` on fail and do nothing: the crash point. `None` lifts
+    /// it.
     pub fn stop_at(&self, call: Option<u64>) {
         self.state().faults.stop_at(call);
     }
@@ -156,8 +157,8 @@ impl State {
 
     /// Gives the room of removed files back once nothing can bring their names back.
     fn collect(&mut self) {
-        let names = &self.names;
-        self.inodes.retain(|inode, node| node.n_open > 0 || names.holds(*inode));
+        let held = self.names.held();
+        self.inodes.retain(|inode, node| node.n_open > 0 || held.contains(inode));
     }
 
     fn node(&mut self, inode: Inode) -> io::Result<&mut Node> {

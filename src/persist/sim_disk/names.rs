@@ -64,10 +64,10 @@ impl Names {
         &self.now
     }
 
-    /// Whether any name, as it is or as a crash may leave it, stands for the file.
-    pub(super) fn holds(&self, inode: Inode) -> bool {
-        self.now.values().chain(self.flushed.values()).any(|held| *held == inode)
-            || self.changes.iter().any(|change| change.inode == inode)
+    /// The files that some name, as it is or as a crash may leave it, stands for.
+    pub(super) fn held(&self) -> BTreeSet<Inode> {
+        let changed = self.changes.iter().map(|change| change.inode);
+        self.now.values().chain(self.flushed.values()).copied().chain(changed).collect()
     }
 
     pub(super) fn add(&mut self, path: &str, inode: Inode) {

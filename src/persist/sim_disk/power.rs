@@ -110,8 +110,8 @@ impl SimDisk {
     fn next_process(&self, state: &mut State) -> SimDisk {
         state.locks.clear();
         state.faults.stop_at(None);
-        let names = &state.names;
-        state.inodes.retain(|inode, _| names.holds(*inode));
+        let held = state.names.held();
+        state.inodes.retain(|inode, _| held.contains(inode));
         state.inodes.values_mut().for_each(|node| node.n_open = 0);
         state.boot += 1;
         SimDisk { shared: Arc::clone(&self.shared), boot: state.boot }
@@ -151,7 +151,7 @@ impl SimDisk {
         let mut state = self.state();
         let inode = state.names.find(path).unwrap_or_else(|| state.new_number());
         state.names.add_durable(path, inode);
-        state.inodes.entry(inode).or_default().content = Content::durable(bytes);
+        state.inodes.entry(inode).or_default().content = Content::durable(bytes.to_vec());
     }
 
     /// Turns one bit over, as rot does. Past the end it does nothing.

@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 
 /// What one run of the limit reached.
 #[derive(Debug, Clone, Copy)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// Records a second.
-    pub records_per_s: f64,
+    pub(crate) records_per_s: f64,
     /// The median time of one group: write and flush.
-    pub group_p50: Duration,
+    pub(crate) group_p50: Duration,
 }
 
 /// Writes groups of `group` records of `record` bytes each for `time`, one flush a group.
 ///
 /// # Errors
 /// Whatever the file system says.
-pub fn limit(dir: &Path, record: usize, group: usize, time: Duration) -> io::Result<Limit> {
+pub(crate) fn limit(dir: &Path, record: usize, group: usize, time: Duration) -> io::Result<Limit> {
     let path = dir.join("limit");
     let file_bytes = 256 << 20;
     let file = zeros(&path, file_bytes)?;
@@ -66,13 +66,13 @@ fn zeros(path: &Path, bytes: u64) -> io::Result<File> {
 }
 
 /// The middle of an unsorted list.
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// How often each side is measured, in turn; the medians are compared.
-pub fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     let asked = std::env::var("CALLBOARD_ROUNDS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(3)
 }
@@ -81,7 +81,7 @@ pub fn rounds() -> usize {
 ///
 /// # Errors
 /// Whatever the file system says.
-pub fn scratch() -> io::Result<tempfile::TempDir> {
+pub(crate) fn scratch() -> io::Result<tempfile::TempDir> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
     std::fs::create_dir_all(&target)?;
     tempfile::Builder::new().prefix("bench-").tempdir_in(target)

@@ -1,0 +1,339 @@
+//! The supervisor: carries out what the graph's rules decide, and journals it in its own stream.
+//!
+//! **Invariant**: every answer waits for the newest append of the stream; a session's actor starts
+//! only after its id and label are taken on disk. Bodies never pass through here.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::control::{Control, Reply};
+use super::request::{Fallen, Request, Route};
+use super::shared::Shared;
+use super::stream::Stream;
+use crate::error::{Code, Error, Fault, Refused};
+use crate::protocol::session::{Created, Verdict};
+use crate::protocol::supervisor::{Event, Graph, Phase};
+use crate::protocol::{SessionId, Timestamp};
+
+/// Requests decided in one append.
+const BATCH_MAX: usize = 1_024;
+
+/// The supervisor's task.
+pub(crate) struct Supervisor {
+    shared: Arc<Shared>,
+    graph: Graph,
+    stream: Stream,
+    requests: mpsc::UnboundedReceiver<Request>,
+    /// Recent falls by session, oldest first.
+    falls: HashMap<SessionId, VecDeque<Timestamp>>,
+}
+
+/// What one batch has decided.
+#[derive(Default)]
+struct Decided {
+    events: Vec<Event>,
+    /// Carried out when the events are on disk, or told the fault.
+    after: Vec<After>,
+}
+
+type After = Box<dyn FnOnce(&Supervisor, Result<(), Fault>)>;
+
+impl Supervisor {
+    /// A supervisor over a stream that was read back.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        (stream, graph): (Stream, Graph),
+        requests: mpsc::UnboundedReceiver<Request>,
+    ) -> Self {
+        Supervisor { shared, graph, stream, requests, falls: HashMap::new() }
+    }
+
+    /// Serves requests until every handle is gone or [`Request::Stop`] comes.
+    pub(crate) async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        loop {
+            let n_received = self.requests.recv_many(&mut batch, BATCH_MAX).await;
+            if n_received == 0 || self.serve(&mut batch).await {
+                return;
+            }
+        }
+    }
+
+    /// Decides a batch, journals it, answers it. True when it is time to stop.
+    async fn serve(&mut self, batch: &mut Vec<Request>) -> bool {
+        let mut decided = Decided::default();
+        let mut stop = None;
+        let mut asked_snapshot = false;
+        for request in batch.drain(..) {
+            match request {
+                Request::Stop { ended } => stop = Some(ended),
+                Request::Snapshot => asked_snapshot = true,
+                other => self.decide(other, &mut decided),
+            }
+        }
+        let outcome = self.journal(&decided.events, asked_snapshot).await;
+        for after in decided.after {
+            after(self, outcome.clone());
+        }
+        let Some(ended) = stop else { return false };
+        self.stream.end(Box::new(move || ended.send(()).unwrap_or_default()));
+        true
+    }
+
+    async fn journal(&mut self, events: &[Event], asked: bool) -> Result<(), Fault> {
+        let now = self.shared.clock.now();
+        let mut outcome = Ok(());
+        if !events.is_empty() {
+            outcome = self.stream.append(events, now).await;
+        }
+        if outcome.is_ok() {
+            outcome = self.stream.snapshot(&self.graph, asked, now).await;
+        }
+        if outcome.is_err() {
+            self.read_back().await;
+        }
+        outcome
+    }
+
+    /// After a fault: ends this load and reads the stream, so that memory is what the disk holds.
+    async fn read_back(&mut self) {
+        let (ended, over) = oneshot::channel();
+        self.stream.end(Box::new(move || ended.send(()).unwrap_or_default()));
+        // The committer always calls; if it is gone there is nothing to wait for.
+        drop(over.await);
+        let (store, config) = (Arc::clone(&self.shared.store), self.shared.config.store.clone());
+        let opened = tokio::task::spawn_blocking(move || Stream::open(store, &config)).await;
+        match opened {
+            Ok(Ok((stream, graph))) => (self.stream, self.graph) = (stream, graph),
+            Ok(Err(fault)) => {
+                tracing::error!(%fault, "the supervisor's stream cannot be read back")
+            }
+            Err(error) => {
+                tracing::error!(%error, "reading the supervisor's stream back was cut off")
+            }
+        }
+    }
+
+    fn decide(&mut self, request: Request, decided: &mut Decided) {
+        match request {
+            Request::Create { created, reply } => self.create(created, reply, decided),
+            Request::Made { id, outcome, reply } => self.made(id, outcome, reply, decided),
+            Request::Connect { one, other, reply } => {
+                let events = self.graph.connect(one, other);
+                self.settle(events, reply, decided);
+            }
+            Request::Group { group, members, reply } => {
+                let events = self.graph.group(&group, &members);
+                self.settle(events, reply, decided);
+            }
+            Request::Dedicate { origin, reply } => {
+                let events = self.graph.dedicate(origin);
+                self.settle(events, reply, decided);
+            }
+            Request::Close { id, reply } => self.close(id, reply, decided),
+            Request::Ended { id, outcome, reply } => self.ended(id, outcome, reply, decided),
+            Request::Fallen { id, why } => self.fallen(id, why, decided),
+            Request::Route { from, to, reply } => {
+                let route = self.graph.route(from, to);
+                let route = route.map(|()| self.route_to(to, Verdict::Allowed));
+                decided.once_on_disk(move || reply.answer(route));
+            }
+            Request::Delivery { from: _, to, reply } => {
+                let route = self.route_to(to, self.graph.verdict(to));
+                decided.once_on_disk(move || reply.answer(route));
+            }
+            Request::Peers { from, reply } => {
+                let peers = self.graph.peers(from);
+                decided.answer(reply, Ok(peers));
+            }
+            Request::Find { from, label, reply } => {
+                let found = self.graph.find(from, &label);
+                decided.answer(reply, found.map_err(Error::from));
+            }
+            Request::Lookup { label, reply } => {
+                let id = self.graph.labels.get(&label).copied();
+                decided.answer(reply, id.ok_or_else(|| Refused::not_found().into()));
+            }
+            Request::Known { id, reply } => {
+                let record = self.graph.sessions.get(&id).cloned();
+                decided.answer(reply, record.ok_or_else(|| Refused::not_found().into()));
+            }
+            Request::List { reply } => {
+                let records = self.graph.sessions.values().cloned().collect();
+                decided.answer(reply, Ok(records));
+            }
+            Request::Origin { reply } => {
+                let origin = self.graph.origin.clone();
+                decided.answer(reply, Ok(origin));
+            }
+            Request::Stop { .. } | Request::Snapshot => {}
+        }
+    }
+
+    fn route_to(&self, to: SessionId, verdict: Verdict) -> Route {
+        Route { cell: self.shared.cell(to), verdict }
+    }
+
+    /// Applies the events and answers when they are on disk.
+    fn settle(
+        &mut self,
+        events: Result<Vec<Event>, Refused>,
+        reply: Reply<()>,
+        decided: &mut Decided,
+    ) {
+        match events {
+            Ok(events) => {
+                self.record(events, decided);
+                decided.answer(reply, Ok(()));
+            }
+            Err(refused) => decided.answer(reply, Err(refused.into())),
+        }
+    }
+
+    fn record(&mut self, events: Vec<Event>, decided: &mut Decided) {
+        for event in events {
+            let applied = self.graph.apply(&event);
+            assert!(applied.is_ok(), "{applied:?}: {event:?}");
+            decided.events.push(event);
+        }
+    }
+
+    fn create(&mut self, created: Created, reply: Reply<SessionId>, decided: &mut Decided) {
+        let sessions_max = self.shared.config.life.sessions_max;
+        let events = match self.graph.provision(created.clone(), sessions_max) {
+            Ok(events) => events,
+            Err(refused) => return decided.answer(reply, Err(refused.into())),
+        };
+        self.record(events, decided);
+        decided.after.push(Box::new(move |supervisor, outcome| match outcome {
+            Ok(()) => supervisor.make(created, reply),
+            Err(fault) => drop(reply.send(Err(fault.into()))),
+        }));
+    }
+
+    /// Starts the session's actor, which writes its first frame, and comes back with the outcome.
+    fn make(&self, created: Created, reply: Reply<SessionId>) {
+        let (id, handle) = (created.id, self.shared.supervisor.clone());
+        let (made, outcome) = oneshot::channel();
+        self.shared.cell(id).push(Control::Create { created, reply: made });
+        tokio::task::spawn_local(async move {
+            let outcome = outcome.await.unwrap_or_else(|_| Err(closed()));
+            handle.ask(Request::Made { id, outcome, reply });
+        });
+    }
+
+    fn made(
+        &mut self,
+        id: SessionId,
+        outcome: Result<(), Error>,
+        reply: Reply<SessionId>,
+        decided: &mut Decided,
+    ) {
+        match outcome {
+            Ok(()) => {
+                self.record(vec![Event::Activated { id }], decided);
+                decided.answer(reply, Ok(id));
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                self.record(vec![Event::Failed { id, reason }], decided);
+                decided.answer(reply, Err(error));
+            }
+        }
+    }
+
+    fn close(&mut self, id: SessionId, reply: Reply<()>, decided: &mut Decided) {
+        let events = match self.graph.close(id) {
+            Ok(events) => events,
+            Err(refused) => return decided.answer(reply, Err(refused.into())),
+        };
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        if events.is_empty() && phase == Some(Phase::Closed) {
+            return decided.answer(reply, Ok(()));
+        }
+        self.record(events, decided);
+        decided.after.push(Box::new(move |supervisor, outcome| match outcome {
+            Ok(()) => supervisor.finish(id, reply),
+            Err(fault) => drop(reply.send(Err(fault.into()))),
+        }));
+    }
+
+    /// Has the session's actor write its own end, and comes back with the outcome.
+    pub(crate) fn finish(&self, id: SessionId, reply: Reply<()>) {
+        let handle = self.shared.supervisor.clone();
+        let (closed_by, outcome) = oneshot::channel();
+        self.shared.cell(id).push(Control::Close { reply: closed_by });
+        tokio::task::spawn_local(async move {
+            let outcome = outcome.await.unwrap_or_else(|_| Err(closed()));
+            handle.ask(Request::Ended { id, outcome, reply });
+        });
+    }
+
+    fn ended(
+        &mut self,
+        id: SessionId,
+        outcome: Result<(), Error>,
+        reply: Reply<()>,
+        decided: &mut Decided,
+    ) {
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        if outcome.is_ok() && phase == Some(Phase::Closing) {
+            self.record(vec![Event::Closed { id }], decided);
+        }
+        decided.answer(reply, outcome);
+    }
+
+    /// A session's load ended by itself: it is loaded again, within a bound; else it has failed.
+    fn fallen(&mut self, id: SessionId, why: Fallen, decided: &mut Decided) {
+        let permanent = matches!(why, Fallen::Unmade { .. });
+        if !permanent && self.may_respawn(id) {
+            return self.shared.cell(id).push(Control::Respawn);
+        }
+        let reason = match why {
+            Fallen::Panicked => "its actor panicked too often".to_owned(),
+            Fallen::Fault(fault) => fault.to_string(),
+            Fallen::Unmade { code, message } => format!("{code}: {message}"),
+        };
+        tracing::error!(session = %id, %reason, "the session has failed");
+        let lives = self.graph.sessions.get(&id).is_some_and(|it| it.phase == Phase::Active);
+        if lives {
+            self.record(vec![Event::Failed { id, reason }], decided);
+        }
+        decided.after.push(Box::new(move |supervisor, _| {
+            supervisor.shared.cell(id).push(Control::Fail);
+        }));
+    }
+
+    fn may_respawn(&mut self, id: SessionId) -> bool {
+        let (now, life) = (self.shared.clock.now(), &self.shared.config.life);
+        let falls = self.falls.entry(id).or_default();
+        falls.push_back(now);
+        falls.retain(|at| at.after(life.respawn_window) > now);
+        falls.len() <= life.respawn_max as usize
+    }
+}
+
+impl Decided {
+    /// Runs when everything decided so far is on disk; on a fault it is dropped, which answers too.
+    fn once_on_disk(&mut self, answer: impl FnOnce() + 'static) {
+        self.after.push(Box::new(move |_, outcome| {
+            if outcome.is_ok() {
+                answer();
+            }
+        }));
+    }
+
+    /// Gives the answer when everything decided so far is on disk, or the fault.
+    fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Error>) {
+        self.after.push(Box::new(move |_, outcome| match outcome {
+            Ok(()) => drop(reply.send(answer)),
+            Err(fault) => drop(reply.send(Err(fault.into()))),
+        }));
+    }
+}
+
+fn closed() -> Error {
+    Fault::new(Code::NotDurable, "the bus stopped before the session answered").into()
+}

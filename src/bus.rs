@@ -1,0 +1,315 @@
+//! The one handle everybody uses: cheap to clone, usable from any thread and any runtime.
+//!
+//! **Boundary**: no policy. A call goes to the supervisor (the graph) or to a session's cell (its
+//! mail), and comes back when what it says is on disk.
+
+mod open;
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+pub use self::open::Builder;
+pub use crate::actors::agent::{Agent, AgentError, Factory, Next, Seed, StepFuture};
+pub use crate::actors::control::Receipt;
+use crate::actors::control::{Control, Reply};
+use crate::actors::driver;
+pub use crate::actors::driver::{Driver, Taken};
+pub use crate::actors::observer::Observer;
+pub use crate::actors::progress::Progress;
+use crate::actors::request::Request;
+use crate::actors::shared::Shared;
+pub use crate::actors::turn::Turn;
+use crate::error::{Code, Ended, Error, Fault};
+use crate::persist::store::{RecoveryReport, StoredFrame};
+pub use crate::protocol::session::{BodySpec, Inspection, Status};
+use crate::protocol::session::{Created, Event};
+pub use crate::protocol::supervisor::{Origin, Record};
+use crate::protocol::{Draft, Label, SessionId, Timestamp, Workspace};
+
+/// A running bus. Clones share it; the last one dropped asks it to stop and does not wait.
+#[derive(Clone)]
+pub struct Bus {
+    house: Arc<House>,
+}
+
+/// What the clones share.
+struct House {
+    shared: Arc<Shared>,
+    recovery: Recovery,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone)]
+pub struct Create {
+    /// Its label; never used before in this data directory.
+    pub label: Label,
+    /// Its workspace; one without sees only itself.
+    pub workspace: Option<Workspace>,
+    /// Who thinks inside it.
+    pub body: BodySpec,
+}
+
+/// Which part of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Frames before this position; none: from the newest on.
+    pub before: Option<u64>,
+    /// Frames at most.
+    pub limit: usize,
+}
+
+/// A part of a session's history, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// The frames.
+    pub entries: Vec<Entry>,
+    /// Where the next page begins; none at the journal's start.
+    pub next: Option<u64>,
+}
+
+/// One frame of a history: one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it lies in the log.
+    pub position: u64,
+    /// When it was decided.
+    pub time: Timestamp,
+    /// Its events, in order.
+    pub events: Vec<Event>,
+}
+
+/// What opening did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// What the store did.
+    pub store: RecoveryReport,
+    /// Sessions that had work to go on with.
+    pub resumed: u64,
+}
+
+impl Bus {
+    /// Begins to configure a bus.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Makes a session. Its id and label are on disk before its actor starts, its own first frame
+    /// before this returns.
+    ///
+    /// # Errors
+    /// `NAME_TAKEN`, `SESSION_LIMIT`, or the store's fault.
+    ///
+    /// # Cancel safety
+    /// Dropped before it returns, the session may exist: [`Bus::find`] tells.
+    ///
+    /// # Durability
+    /// As the store promises.
+    pub async fn create(&self, create: Create) -> Result<SessionId, Error> {
+        let id = SessionId::new(self.house.shared.clock.fresh());
+        let Create { label, workspace, body } = create;
+        let created = Created { id, label, workspace, body };
+        self.ask(|reply| Request::Create { created, reply }).await
+    }
+
+    /// Lets two sessions of one workspace talk.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or the store's fault.
+    pub async fn connect(&self, one: SessionId, other: SessionId) -> Result<(), Error> {
+        self.ask(|reply| Request::Connect { one, other, reply }).await
+    }
+
+    /// Adds sessions to a group, whose members may all talk to each other.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or the store's fault.
+    pub async fn group(&self, group: &Label, members: &[SessionId]) -> Result<(), Error> {
+        let (group, members) = (group.clone(), members.to_vec());
+        self.ask(|reply| Request::Group { group, members, reply }).await
+    }
+
+    /// Every session there ever was in this directory.
+    ///
+    /// # Errors
+    /// The store's fault.
+    pub async fn list(&self) -> Result<Vec<Record>, Error> {
+        self.ask(|reply| Request::List { reply }).await
+    }
+
+    /// A session by its label.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn find(&self, label: &Label) -> Result<SessionId, Error> {
+        let label = label.clone();
+        self.ask(|reply| Request::Lookup { label, reply }).await
+    }
+
+    /// Gives the directory to one trace or scenario; the first call records it.
+    ///
+    /// # Errors
+    /// `WRONG_ORIGIN` when it belongs to another.
+    pub async fn dedicate(&self, origin: Origin) -> Result<(), Error> {
+        self.ask(|reply| Request::Dedicate { origin, reply }).await
+    }
+
+    /// What the directory is for.
+    ///
+    /// # Errors
+    /// The store's fault.
+    pub async fn origin(&self) -> Result<Option<Origin>, Error> {
+        self.ask(|reply| Request::Origin { reply }).await
+    }
+
+    /// Ends a session: it takes no turn and accepts no mail any more; accepted mail that is not
+    /// handled is dead, queued mail is refused, and every sender is told.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or the store's fault.
+    pub async fn close(&self, id: SessionId) -> Result<(), Error> {
+        self.ask(|reply| Request::Close { id, reply }).await
+    }
+
+    /// Sends on behalf of a session.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`: nothing happened. A fault:
+    /// unknown whether it is queued.
+    ///
+    /// # Cancel safety
+    /// Dropped before it returns, the message may be queued.
+    ///
+    /// # Durability
+    /// The receipt is given when the message is in the sender's journal, as durable as the store
+    /// promises.
+    pub async fn send(&self, from: SessionId, draft: Draft) -> Result<Receipt, Error> {
+        self.send_as(from, draft, false).await
+    }
+
+    /// As [`Bus::send`], but waits for room where the target is full.
+    ///
+    /// # Errors
+    /// As [`Bus::send`], without `MAILBOX_FULL`.
+    ///
+    /// # Cancel safety
+    /// As [`Bus::send`]; while it waits for room, nothing is sent.
+    pub async fn send_when_room(&self, from: SessionId, draft: Draft) -> Result<Receipt, Error> {
+        self.send_as(from, draft, true).await
+    }
+
+    async fn send_as(
+        &self,
+        from: SessionId,
+        draft: Draft,
+        wait_for_room: bool,
+    ) -> Result<Receipt, Error> {
+        self.known(from).await?;
+        driver::send(&self.house.shared, from, draft, wait_for_room).await
+    }
+
+    /// Drives a session from outside; exclusive while the handle lives.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `INVALID_ARGUMENT` for a session with an agent; `STALE_CALLER` while another
+    /// handle drives it.
+    pub async fn attach(&self, id: SessionId) -> Result<Driver, Error> {
+        self.known(id).await?;
+        Driver::attach(&self.house.shared, id).await
+    }
+
+    /// A session's state of affairs, as it is on disk, without messaging it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `JOURNAL_CORRUPT` for a damaged one.
+    pub async fn inspect(&self, id: SessionId) -> Result<Inspection, Error> {
+        self.known(id).await?;
+        self.house.shared.call(id, |reply| Control::Inspect { reply }).await
+    }
+
+    /// A page of a session's events, newest first.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `JOURNAL_CORRUPT` where the page is damaged; the store's fault.
+    pub async fn history(&self, id: SessionId, page: Page) -> Result<History, Error> {
+        self.ask(|reply| Request::Known { id, reply }).await?;
+        let store = Arc::clone(&self.house.shared.store);
+        let read = move || store.history(id, page.before, page.limit);
+        let page = open::blocking(read).await??;
+        let entries = page.frames.into_iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(History { entries, next: page.next })
+    }
+
+    /// Waits until no session has anything left to do and nothing is on its way.
+    ///
+    /// # Errors
+    /// `CLOSED` when the bus stops first.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn quiet(&self) -> Result<(), Error> {
+        self.house.shared.quiet().await;
+        if self.house.shared.is_closing() { Err(Ended::Closed.into()) } else { Ok(()) }
+    }
+
+    /// Counts since this bus was opened.
+    pub fn progress(&self) -> Progress {
+        self.house.shared.progress()
+    }
+
+    /// What opening did.
+    pub fn recovery(&self) -> Recovery {
+        let mut recovery = self.house.recovery.clone();
+        recovery.store.bytes_read = self.house.shared.store.recovery().bytes_read;
+        recovery
+    }
+
+    /// Bytes of log in use, without what is preallocated.
+    pub fn journal_bytes(&self) -> u64 {
+        self.house.shared.store.used_bytes()
+    }
+
+    /// Why nothing can be written any more, if so.
+    pub fn fault(&self) -> Option<Fault> {
+        self.house.shared.store.fault()
+    }
+
+    /// Stops in order: takes nothing in any more, lets turns end within `stop_max`, flushes, joins
+    /// every thread, gives the directory back. Other clones get `CLOSED` from then on.
+    ///
+    /// # Errors
+    /// The fault that kept the last commit from the disk.
+    pub async fn shut_down(&self) -> Result<(), Error> {
+        open::stop(&self.house.shared).await
+    }
+
+    /// Whether a session exists; asked of the supervisor only where nobody has spoken to it yet.
+    async fn known(&self, id: SessionId) -> Result<(), Error> {
+        if self.house.shared.known_cell(id).is_none() {
+            self.ask(|reply| Request::Known { id, reply }).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        if self.house.shared.is_closing() {
+            return Err(Ended::Closed.into());
+        }
+        self.house.shared.supervisor.ask(request(reply));
+        answer.await.unwrap_or(Err(Error::Ended(Ended::Closed)))
+    }
+}
+
+fn entry(frame: StoredFrame) -> Result<Entry, Error> {
+    let events = serde_json::from_slice(&frame.payload).map_err(|error| {
+        Fault::new(Code::JournalCorrupt, format!("a frame cannot be read: {error}"))
+    })?;
+    Ok(Entry { position: frame.position, time: frame.time, events })
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        open::signal_stop(&self.shared);
+    }
+}

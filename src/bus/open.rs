@@ -1,0 +1,233 @@
+//! Opening a bus: configuration, store, recovery, threads; in this order.
+//!
+//! **Invariant**: when `open` returns, half-made sessions are settled and every pending count is
+//! rebuilt; sends are admitted from then on and not before.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+use super::{Bus, House, Recovery};
+use crate::actors::agent::Factory;
+use crate::actors::clock::SystemClock;
+use crate::actors::control::Control;
+use crate::actors::observer::Observer;
+use crate::actors::recovery::{self, Survey};
+use crate::actors::request::{Request, SupervisorHandle};
+use crate::actors::shared::{Parts, Shared};
+use crate::actors::stream::Stream;
+use crate::actors::supervisor::Supervisor;
+use crate::config::{Config, Durability};
+use crate::error::{Code, Ended, Error, Fault, Refused};
+use crate::persist::store::{SnapshotsWanted, Store};
+use crate::persist::{Disk, LogStore, MemoryStore, RealDisk};
+use crate::protocol::SessionId;
+use crate::protocol::supervisor::Graph;
+
+/// Configures and opens a bus.
+#[derive(Default)]
+pub struct Builder {
+    config: Config,
+    disk: Option<Arc<dyn Disk>>,
+    factories: HashMap<String, Arc<dyn Factory>>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl Builder {
+    /// Keeps the journals in this directory, made where it is missing.
+    #[must_use]
+    pub fn data_dir(self, dir: impl Into<PathBuf>) -> Self {
+        self.disk(Arc::new(RealDisk::new(dir)))
+    }
+
+    /// Keeps the journals on this disk.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Sets every limit.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Names a factory of agents. Sessions keep the name, so that a restart can make them again.
+    #[must_use]
+    pub fn agent(mut self, name: impl Into<String>, factory: impl Factory) -> Self {
+        self.factories.insert(name.into(), Arc::new(factory));
+        self
+    }
+
+    /// Has acceptances and handlings observed.
+    #[must_use]
+    pub fn observe(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Opens the bus: recovers the journals, rebuilds the pending counts, starts the threads.
+    ///
+    /// # Errors
+    /// `INVALID_CONFIG`; `STORE_LOCKED` when another process holds the directory;
+    /// `STORE_UNUSABLE`, `JOURNAL_VERSION`, `JOURNAL_CORRUPT`. Nothing is changed then.
+    ///
+    /// # Cancel safety
+    /// Dropped before it returns, the bus opens and stops again in the background.
+    pub async fn open(self) -> Result<Bus, Error> {
+        self.config.validate()?;
+        blocking(move || self.open_blocking()).await?
+    }
+
+    fn open_blocking(self) -> Result<Bus, Error> {
+        let Builder { config, disk, factories, observer } = self;
+        let janitor = Arc::new(Janitor::default());
+        let watcher: Arc<dyn SnapshotsWanted> = Arc::clone(&janitor) as Arc<dyn SnapshotsWanted>;
+        let store: Arc<dyn Store> = match (config.store.durability, disk) {
+            (Durability::Memory, _) => Arc::new(MemoryStore::new(&config.store)),
+            (_, Some(disk)) => Arc::new(LogStore::open(disk, &config.store, watcher)?),
+            (Durability::Sync | Durability::Written, None) => {
+                let text = "a bus that keeps its journals needs a data directory";
+                return Err(Refused::new(Code::InvalidConfig, text).into());
+            }
+        };
+        if let Some(fault) = store.fault() {
+            return Err(fault.into());
+        }
+        let (stream, graph) = Stream::open(Arc::clone(&store), &config.store)?;
+        let survey = recovery::survey(&*store, &graph)?;
+        let recovery = Recovery { store: store.recovery(), resumed: survey.resume.len() as u64 };
+        let (supervisor, requests) = SupervisorHandle::new();
+        let clock = Arc::new(SystemClock);
+        let parts = Parts { store, config, factories, observer, clock, supervisor };
+        let shared = Shared::start(parts)?;
+        janitor.attach(&shared);
+        for (id, count) in &survey.pending {
+            shared.cell(*id).add_pending(*count);
+        }
+        let house = Arc::new(House { shared: Arc::clone(&shared), recovery });
+        supervise(&shared, (stream, graph), requests)?;
+        settle(&shared, &survey)?;
+        for id in &survey.resume {
+            shared.cell(*id).push(Control::Load);
+        }
+        Ok(Bus { house })
+    }
+}
+
+/// Starts the supervisor on a thread of its own.
+fn supervise(
+    shared: &Arc<Shared>,
+    stream: (Stream, Graph),
+    requests: mpsc::UnboundedReceiver<Request>,
+) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(no_thread)?;
+    let shared = Arc::clone(shared);
+    let run = move || {
+        let supervisor = Supervisor::new(shared, stream, requests);
+        LocalSet::new().block_on(&runtime, supervisor.run());
+    };
+    let thread = std::thread::Builder::new().name("callboard-supervisor".to_owned());
+    thread.spawn(run).map(drop).map_err(no_thread)
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Fault::new(Code::StoreUnusable, format!("the system gives no thread: {error}")).into()
+}
+
+/// Stops in order: sessions, supervisor, store.
+pub(super) async fn stop(shared: &Arc<Shared>) -> Result<(), Error> {
+    shared.shut_down().await;
+    let (ended, over) = oneshot::channel();
+    shared.supervisor.ask(Request::Stop { ended });
+    // An error says that the supervisor has ended before.
+    drop(over.await);
+    let store = Arc::clone(&shared.store);
+    blocking(move || store.close()).await?.map_err(Error::from)
+}
+
+/// Has the bus stop in the background.
+pub(super) fn signal_stop(shared: &Arc<Shared>) {
+    if shared.is_closing() {
+        return;
+    }
+    shared.begin_shut_down();
+    let shared = Arc::clone(shared);
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let Ok(runtime) = runtime else { return };
+    let stopping = move || {
+        if let Err(error) = runtime.block_on(stop(&shared)) {
+            tracing::error!(%error, "the bus could not flush when its last handle was dropped");
+        }
+    };
+    let thread = std::thread::Builder::new().name("callboard-stop".to_owned());
+    if let Err(error) = thread.spawn(stopping) {
+        tracing::error!(%error, "no thread to stop the bus");
+    }
+}
+
+/// Gives every half-made session one answer, and finishes the ends that were begun.
+fn settle(shared: &Shared, survey: &Survey) -> Result<(), Error> {
+    let mut answers = Vec::new();
+    for (id, proven) in &survey.half_made {
+        let (reply, answer) = oneshot::channel();
+        let text = "the process ended while the session was being made";
+        let cut_off = || Error::Fault(Fault::new(Code::NotDurable, text));
+        let outcome = if *proven { Ok(()) } else { Err(cut_off()) };
+        shared.supervisor.ask(Request::Made { id: *id, outcome, reply });
+        answers.push(answer);
+    }
+    for answer in answers {
+        match answer.blocking_recv() {
+            Ok(Ok(_) | Err(Error::Fault(Fault { code: Code::NotDurable, .. }))) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(Error::Ended(Ended::Closed)),
+        }
+    }
+    for id in &survey.closing {
+        let (reply, _answer) = oneshot::channel();
+        shared.supervisor.ask(Request::Close { id: *id, reply });
+    }
+    Ok(())
+}
+
+/// Runs a blocking call on a thread of its own, so that no runtime is needed or held.
+pub(super) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let (done, outcome) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("callboard-blocking".to_owned());
+    thread.spawn(move || drop(done.send(call()))).map_err(no_thread)?;
+    outcome.await.map_err(|_| Error::Ended(Ended::Closed))
+}
+
+/// Passes the cleaner's wish for snapshots on to the sessions.
+#[derive(Default)]
+struct Janitor {
+    shared: OnceLock<Weak<Shared>>,
+}
+
+impl Janitor {
+    fn attach(&self, shared: &Arc<Shared>) {
+        self.shared.get_or_init(|| Arc::downgrade(shared));
+    }
+}
+
+impl SnapshotsWanted for Janitor {
+    fn wanted(&self, sessions: Vec<SessionId>) {
+        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else { return };
+        for id in sessions {
+            if id == SessionId::SUPERVISOR {
+                shared.supervisor.ask(Request::Snapshot);
+            } else {
+                shared.cell(id).push(Control::Snapshot);
+            }
+        }
+    }
+}

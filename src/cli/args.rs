@@ -1,0 +1,165 @@
+//! The flags, as they are typed.
+//!
+//! **Boundary**: what is wrong in itself is refused here (exit code 2), before a file is opened.
+
+use std::path::PathBuf;
+
+use callboard::config::{Durability, History};
+use callboard::sim::profile::JournalOptions;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A session bus: every session is an actor with a journal; nothing sent is lost or doubled.
+#[derive(Debug, Parser)]
+#[command(name = "callboard", version, after_help = EXIT_CODES, infer_subcommands = false)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    malformed or unreadable trace, scenario or journal; damage found; data directory unusable,
+       of another trace or scenario, or of a newer version
+  2    wrong flags
+  3    no such session, file or directory
+  75   the data directory is locked by another process
+  130  interrupted, after an orderly stop
+
+CALLBOARD_LOG=debug (or a filter such as callboard=info) writes a log to stderr.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a scenario until all is quiet
+    Run(RunArgs),
+    /// Replay a message trace: every person a session, every line a message
+    Replay(ReplayArgs),
+    /// Look into a data directory, also while another process holds it
+    #[command(subcommand)]
+    Journal(JournalVerb),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The scenario, in TOML
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) scenario: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print the summary as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The trace: `from to unix-time` a line, separated by blanks
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Replay the first N messages only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// Append a line to FILE for each receipt as it is got: line, from, to, number, message id
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print the summary as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// Keep the journal in DIR, and go on there after a kill; without it a temporary directory is
+    /// used and removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// What a receipt promises: on disk, handed to the kernel, or nothing
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
+    pub(crate) durability: DurabilityArg,
+    /// Bytes of a segment file of a new journal; a multiple of 4096 [default: 16777216]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) segment_bytes: Option<u64>,
+    /// Bytes of journal between two saves of the heads, which bound what a start reads
+    /// [default: 64 MiB, or four times their own size]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) heads_every: Option<u64>,
+    /// What becomes of segments that no session needs any more
+    #[arg(long, value_enum, default_value_t = HistoryArg::Keep)]
+    pub(crate) history: HistoryArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    Sync,
+    Written,
+    Memory,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HistoryArg {
+    Keep,
+    Drop,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalVerb {
+    /// Read everything and check every checksum; changes nothing
+    Verify(VerifyArgs),
+    /// Print every event, one a line; changes nothing
+    Dump(DumpArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The data directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print the findings as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DumpArgs {
+    /// The data directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print the events of this session only
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) session: Option<String>,
+    /// Print JSON lines on a terminal too; anywhere else they are printed anyway
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+}
+
+impl StoreArgs {
+    pub(crate) fn options(&self) -> JournalOptions {
+        JournalOptions {
+            durability: match self.durability {
+                DurabilityArg::Sync => Durability::Sync,
+                DurabilityArg::Written => Durability::Written,
+                DurabilityArg::Memory => Durability::Memory,
+            },
+            segment_bytes: self.segment_bytes,
+            heads_every: self.heads_every,
+            history: match self.history {
+                HistoryArg::Keep => History::Keep,
+                HistoryArg::Drop => History::Drop,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

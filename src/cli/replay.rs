@@ -1,0 +1,30 @@
+//! `callboard replay`: a message trace, every person a session, every line a message.
+//!
+//! **Invariant**: the trace is read and checked whole before anything is made.
+
+use std::fs::{self, OpenOptions};
+
+use callboard::sim::replay::{self, Replay};
+use callboard::sim::trace::Trace;
+
+use super::args::ReplayArgs;
+use super::exit::{Failure, UNUSABLE};
+use super::stage;
+
+pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
+    let ReplayArgs { trace: path, limit, receipts, store, json } = args;
+    let bytes = fs::read(path).map_err(|error| Failure::io("read the trace", path, &error))?;
+    let trace = Trace::parse(&bytes).map_err(|malformed| {
+        Failure::new(UNUSABLE, format!("malformed trace {}: {malformed}", path.display()))
+    })?;
+    let receipts = match receipts {
+        None => None,
+        Some(path) => Some(
+            (OpenOptions::new().append(true).create(true).open(path))
+                .map_err(|error| Failure::io("write receipts to", path, &error))?,
+        ),
+    };
+    let replay = Replay { trace, limit: *limit, receipts };
+    let config = store.options().replay_config();
+    stage::perform(store, config, *json, |stage| replay::replay(replay, stage))
+}

@@ -1,0 +1,150 @@
+//! Where a run lives and how it ends: data directory, runtime, signals, summary.
+//!
+//! **Invariant**: a temporary data directory is named on stderr and removed at the end, however the
+//! run ends short of a kill.
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use callboard::Config;
+use callboard::config::Durability;
+use callboard::sim::runner::{End, RunError, Stage};
+use callboard::sim::summary::Summary;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::args::StoreArgs;
+use super::exit::{FLAGS, Failure, INTERRUPTED, UNUSABLE};
+use super::progress::Progress;
+
+/// Runs on a stage until the end and prints the summary.
+pub(crate) fn perform<F>(
+    store: &StoreArgs,
+    config: Config,
+    json: bool,
+    run: impl FnOnce(Stage) -> F,
+) -> Result<(), Failure>
+where
+    F: Future<Output = Result<End, RunError>>,
+{
+    config.validate().map_err(|refused| Failure::new(FLAGS, refused.text))?;
+    let home = Home::new(store, config.store.durability)?;
+    let data = home.path().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(UNUSABLE, format!("cannot start: {error}")))?;
+    let progress = Rc::new(Progress::new());
+    let end = runtime.block_on(async {
+        let (tell, stop) = (Rc::clone(&progress), stop_signal());
+        let tell = Box::new(move |told| tell.tell(told));
+        run(Stage { data: data.clone(), config, stop, tell }).await
+    });
+    progress.end();
+    match end.map_err(|error| Failure::run(&data, &error))? {
+        End::Quiet(summary) => print(&summary, json),
+        End::Stopped => Err(Failure::new(INTERRUPTED, home.how_to_go_on())),
+    }
+}
+
+/// The data directory.
+enum Home {
+    Kept(PathBuf),
+    Temporary(TempDir),
+    Nowhere,
+}
+
+impl Home {
+    fn new(store: &StoreArgs, durability: Durability) -> Result<Self, Failure> {
+        match (&store.data, durability) {
+            (Some(_), Durability::Memory) => Err(Failure::new(
+                FLAGS,
+                "--durability memory keeps nothing in --data; drop one of them",
+            )),
+            (None, Durability::Memory) => Ok(Home::Nowhere),
+            (Some(data), Durability::Sync | Durability::Written) => Ok(Home::Kept(data.clone())),
+            (None, Durability::Sync | Durability::Written) => {
+                let made = tempfile::Builder::new().prefix("callboard-").tempdir();
+                let made = made.map_err(|error| {
+                    Failure::new(UNUSABLE, format!("cannot make a temporary directory: {error}"))
+                })?;
+                let path = made.path().display();
+                eprintln!("callboard: the journal is in {path} until the end; --data DIR keeps it");
+                Ok(Home::Temporary(made))
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Home::Kept(path) => path,
+            Home::Temporary(made) => made.path(),
+            Home::Nowhere => Path::new("memory"),
+        }
+    }
+
+    fn how_to_go_on(&self) -> String {
+        match self {
+            Home::Kept(path) => {
+                format!("interrupted; the same command with --data {} goes on", path.display())
+            }
+            Home::Temporary(_) | Home::Nowhere => "interrupted; nothing is kept".to_owned(),
+        }
+    }
+}
+
+/// Becomes true at the first interrupt or termination; the second one ends the process at once.
+fn stop_signal() -> watch::Receiver<bool> {
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        interrupted().await;
+        sender.send_replace(true);
+        interrupted().await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+    receiver
+}
+
+#[cfg(unix)]
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        () = interrupted => {}
+        _ = terminated.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
+    let text = match json {
+        true => summary.json().map_err(|error| Failure::new(UNUSABLE, error.to_string()))?,
+        false => summary.table(),
+    };
+    written(writeln!(io::stdout(), "{text}"))
+}
+
+/// A reader of stdout that has gone away has seen enough; anything else is a failure.
+pub(crate) fn written(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(UNUSABLE, format!("cannot write to stdout: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,9 @@
+//! The binary, run as people run it: flags in, exit code, stdout and stderr out.
+
+mod bad_input;
+mod held;
+mod kills;
+mod program;
+mod scenarios;
+mod stops;
+mod traces;
