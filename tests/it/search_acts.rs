@@ -64,10 +64,13 @@ impl World {
             let sends = unsent.into_iter().any(|((from, _, n), sent)| *from == session && sent < n);
             let pending = slot.durable.has_pending() || !slot.cell.is_empty();
             let woken = pending || sends || slot.orphaned;
-            let on_its_way = self.queue.iter().any(|frame| frame.session == session)
-                && !(plan.broken == Broken::LatePanicked && slot.orphaned)
-                && !(plan.broken == Broken::LateUnloaded && !slot.orphaned);
-            if (woken || !slot.control.is_empty()) && !on_its_way {
+            let hasty = match plan.broken {
+                Broken::LatePanicked => slot.orphaned,
+                Broken::LateUnloaded => !slot.orphaned,
+                _ => false,
+            };
+            let on_its_way = self.queue.iter().any(|frame| frame.session == session);
+            if (woken || !slot.control.is_empty()) && (hasty || !on_its_way) {
                 acts.push(Act::Load(session));
             }
             return;
