@@ -154,8 +154,9 @@ impl Outgoing {
             return false;
         }
         way.awaits_room = false;
-        if let (Some(route), Some(Waiting::Send(send, hop))) =
-            (way.route.clone(), way.waiting.pop_front())
+        // Where the route was revoked meanwhile, it is asked for again.
+        if let Some(route) = way.route.clone()
+            && let Some(Waiting::Send(send, hop)) = way.waiting.pop_front()
         {
             self.leave(&route, send, hop, reservation, ready);
         }

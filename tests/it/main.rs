@@ -10,6 +10,7 @@
 mod archive;
 mod bus_mail;
 mod chance;
+mod cli;
 mod crash_faults;
 mod crash_lock;
 mod crash_names;
