@@ -42,6 +42,7 @@ mod search_break;
 mod search_delivery;
 mod search_explore;
 mod search_ghost;
+mod search_walk;
 mod search_world;
 mod tidy;
 mod truth;
