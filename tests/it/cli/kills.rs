@@ -74,8 +74,8 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     }
 }
 
-/// The number of receipts at which to kill next: twice before there is any, then spread over what is
-/// left. A kill can cost as many receipts as there were sends under way, so that less may be left
+/// The number of receipts at which to kill next: twice before there is any, then spread over what
+/// is left. A kill can cost as many receipts as there were sends under way, so that less may be left
 /// than receipts tell; the point is never so late that the run might end meanwhile.
 fn point(
     chance: &mut ChaCha8Rng,
