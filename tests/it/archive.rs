@@ -78,6 +78,7 @@ impl Lived {
 pub(crate) struct Recovered {
     pub(crate) found: Vec<Found>,
     pub(crate) run: u64,
+    pub(crate) cut_bytes: u64,
 }
 
 /// Opens a disk that lost power or its process, judges what is there, and is killed. Gives the
@@ -102,7 +103,8 @@ pub(crate) fn recover(
     }
     let found = survey(&*opened.store, truth, promise)?;
     browse(&*opened.store, truth, &found, config.history == History::Keep)?;
-    Ok((Recovered { found, run: report.run }, disk.kill()))
+    let (run, cut_bytes) = (report.run, report.cut_bytes);
+    Ok((Recovered { found, run, cut_bytes }, disk.kill()))
 }
 
 /// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays, under rising runs.
@@ -133,7 +135,7 @@ pub(crate) fn recover_and_go_on(
     third.map(drop).map_err(|text| format!("after going on: {text}"))
 }
 
-/// Whether two recoveries show the same, the second under no lower run.
+/// Whether two recoveries show the same, the second under no lower run and with nothing to cut.
 pub(crate) fn same(first: &Recovered, second: &Recovered) -> Result<(), String> {
     for (seat, (before, after)) in first.found.iter().zip(&second.found).enumerate() {
         if before != after {
@@ -143,6 +145,9 @@ pub(crate) fn same(first: &Recovered, second: &Recovered) -> Result<(), String> 
     }
     if second.run < first.run {
         return Err(format!("run {} after run {}", second.run, first.run));
+    }
+    if second.cut_bytes > 0 {
+        return Err(format!("{} bytes were to be cut again", second.cut_bytes));
     }
     Ok(())
 }

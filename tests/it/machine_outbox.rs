@@ -311,7 +311,7 @@ fn m28_what_was_lost_with_the_targets_load_is_sent_again_in_order() {
 }
 
 #[test]
-fn m28_a_restart_sends_all_that_is_unsettled_and_nothing_that_was_not_on_disk() {
+fn m28_f27_a_restart_sends_all_that_is_unsettled_and_nothing_that_was_not_on_disk() {
     play(
         "
         > send b:x

@@ -130,7 +130,7 @@ fn m25_a_firm_end_leaves_what_has_arrived_for_the_next_turn() {
 }
 
 #[test]
-fn m28_staged_sends_and_the_end_are_one_frame() {
+fn m28_f13_staged_sends_and_the_end_are_one_frame() {
     play(
         "
         > ready + mail a 1 x

@@ -2,9 +2,10 @@
 //!
 //! **Invariant**: the events of a step, serialised, are never longer than the bound of its inputs.
 
-use super::event::{AgentState, Refusal};
+use super::event::{AgentState, Failure, Refusal};
 use super::input::{Addressed, End, Input};
 use super::machine::Machine;
+use super::turn::FAILURE_CHARS_MAX;
 use crate::protocol::message::Message;
 
 /// Everything but the lists in one event, and the commas and brackets around it, in bytes.
@@ -13,8 +14,6 @@ const EVENT: usize = 192;
 const REFUSAL: usize = 48;
 /// An outcome in a list; with `EVENT` an event that buries.
 const OUTCOME: usize = 128;
-/// A failure's code and message: every character may be written as six.
-const FAILURE: usize = 6 * 600;
 
 /// What one frame can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +70,12 @@ impl Machine {
             Input::Report { outcomes, .. } => EVENT + outcomes.len() * OUTCOME,
             Input::ReportAnswer { .. } => EVENT,
             Input::End(end) => self.end_bound(end),
-            Input::Fail(_) => FAILURE + self.broken_off_bound(),
+            Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
             Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
             Input::Close { .. } => {
-                EVENT + self.broken_off_bound() + self.state.inbox.len() * (EVENT + OUTCOME)
+                let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
+                let n_dead = n_taken + self.state.inbox.len();
+                2 * EVENT + n_dead * (EVENT + OUTCOME)
             }
             Input::Flushed { .. }
             | Input::Busy { .. }
@@ -98,8 +99,21 @@ impl Machine {
 
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
-        EVENT + turn.taken.len() * (EVENT + OUTCOME)
+        let items = turn.taken.iter().chain(&self.state.inbox);
+        let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
+        EVENT + n_spent * (EVENT + OUTCOME)
     }
+}
+
+/// A failure as it is kept, with its message cut.
+fn failure_bound(failure: &Failure) -> usize {
+    let kept = failure.message.chars().take(FAILURE_CHARS_MAX);
+    failure.code.chars().chain(kept).map(written_len).sum()
+}
+
+/// A character in a JSON text.
+fn written_len(character: char) -> usize {
+    if character.is_control() { 6 } else { character.len_utf8() + 1 }
 }
 
 fn state_bound(state: &AgentState) -> usize {

@@ -12,7 +12,7 @@ use crate::protocol::id::Timestamp;
 /// The backoff is doubled at most this often.
 const DOUBLINGS_MAX: u32 = 6;
 /// A failure's message is cut to this many characters.
-const FAILURE_CHARS_MAX: usize = 500;
+pub(super) const FAILURE_CHARS_MAX: usize = 500;
 
 impl Machine {
     /// Begins a turn when the body can take one and there is something to take.
