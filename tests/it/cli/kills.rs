@@ -34,6 +34,11 @@ fn f14_a_replay_that_is_killed_while_its_log_is_cleaned_ends_as_if_it_never_was(
     ]);
 }
 
+#[test]
+fn f14_a_written_receipt_survives_kills_too() {
+    assert_unharmed_by_kills(&["--durability", "written"]);
+}
+
 fn assert_unharmed_by_kills(flags: &[&str]) {
     let seed = std::env::var("CALLBOARD_SEED").ok().map_or(14, |seed| seed.parse().unwrap());
     let file = trace();
