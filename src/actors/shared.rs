@@ -112,7 +112,12 @@ impl Shared {
             let queue = self.queue_of(id);
             Cell::new(id, queue, Arc::clone(&self.unquiet), &self.config)
         });
-        Arc::clone(&made)
+        let made = Arc::clone(&made);
+        // Its arbiter may be gone, and would not see it.
+        if self.is_closing() {
+            made.shut();
+        }
+        made
     }
 
     /// The inbox of a session that somebody has spoken to since the bus was opened.
@@ -194,9 +199,6 @@ impl Shared {
                 tracing::error!("an arbiter thread panicked");
             }
         }
-        for cell in self.cells_now() {
-            cell.shut();
-        }
     }
 
     /// Sessions that one arbiter keeps in memory before idle ones leave early.
@@ -204,8 +206,12 @@ impl Shared {
         self.config.life.resident_max.div_ceil(self.queues.len().max(1))
     }
 
-    pub(super) fn cells_now(&self) -> Vec<Arc<Cell>> {
-        self.cells.iter().map(|entry| Arc::clone(&entry)).collect()
+    /// For good: what waits in the cells of this arbiter is dropped, which answers it.
+    pub(super) fn shut_cells(&self, queue: &Arc<Queue>) {
+        let cells: Vec<Arc<Cell>> = self.cells.iter().map(|entry| Arc::clone(&entry)).collect();
+        for cell in cells.iter().filter(|cell| cell.is_queued_in(queue)) {
+            cell.shut();
+        }
     }
 
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<(oneshot::Receiver<()>, JoinHandle<()>)>> {

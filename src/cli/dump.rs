@@ -24,7 +24,9 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let mut labels = Labels::default();
     read(&reader, dir, |frame| labels.learn(frame).map_err(|error| unknown(frame, &error)))?;
     let only = session.as_ref().map(|label| {
-        let missing = || Failure::new(MISSING, format!("no session has the label `{label}` there"));
+        let missing = || {
+            Failure::new(MISSING, format!("{}: no session has the label `{label}`", dir.display()))
+        };
         labels.find(label).ok_or_else(missing)
     });
     let only = only.transpose()?;

@@ -1,12 +1,4 @@
 //! Freeing old segments, and what happens when there is no room.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::let_underscore_must_use,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::sync::Arc;
 

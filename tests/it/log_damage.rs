@@ -1,12 +1,4 @@
 //! Damage: what is detected, what is cut, who is quarantined, and that everybody else runs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::let_underscore_must_use,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 )]
 
 mod archive;
+mod bus_cleaned;
 mod bus_mail;
 mod chance;
 mod cli;
@@ -15,6 +16,7 @@ mod crash_faults;
 mod crash_lock;
 mod crash_names;
 mod crash_power;
+mod crash_reader;
 mod crash_recovery;
 mod crash_rot;
 mod disks;
@@ -24,6 +26,9 @@ mod log_basics;
 mod log_cleaner;
 mod log_crash;
 mod log_damage;
+mod log_golden;
+mod log_reader;
+mod log_threads;
 mod log_world;
 mod machine_failures;
 mod machine_inbox;

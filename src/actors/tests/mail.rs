@@ -68,6 +68,8 @@ async fn a_panicking_agent_comes_back_and_every_message_has_an_outcome() {
     soon(town.shared.quiet()).await;
     let inspection = town.inspect(sink).await;
     assert_eq!(inspection.counts.handled + inspection.counts.dead, 200);
+    let seen = (200, inspection.counts.handled, inspection.counts.dead);
+    assert_eq!(town.seen.counts(), seen, "each outcome is shown once");
     assert_eq!(town.inspect(driver.id()).await.counts.told_dead, inspection.counts.dead);
     assert_eq!(town.shared.cell(sink).n_pending(), 0);
     soon(town.shared.shut_down()).await;

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::batch::Batch;
 use super::core::Core;
@@ -41,6 +42,7 @@ pub(crate) struct Committer {
     /// When what is written must be flushed, in `written` durability, in ms.
     pub(crate) flush_at: Option<u64>,
     pub(crate) care: super::care::Care,
+    pub(crate) pace: super::serve::Pace,
 }
 
 /// What the first part of [`Recovered`] leaves for the committer.
@@ -71,6 +73,7 @@ impl Committer {
             run_is_flushed: false,
             flush_at: None,
             care: super::care::Care::new(start),
+            pace: super::serve::Pace::default(),
         };
         committer.begin();
         committer
@@ -100,6 +103,7 @@ impl Committer {
             }
         }
         self.publish();
+        self.pace.n_settled = batch.permits.len();
         let core = self.core.clone();
         batch.tell(|cell| core.loads.remove(cell.load));
         core.room.tell();
@@ -247,7 +251,9 @@ impl Committer {
     /// Flushes everything written.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.flush_at = None;
+        let start = Instant::now();
         self.tail.flush(&self.core)?;
+        self.pace.flush_time = start.elapsed();
         self.run_is_flushed = true;
         Ok(())
     }

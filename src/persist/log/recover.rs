@@ -42,6 +42,8 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recovered, Fault> {
     let saved = SavedHeads::read(&**disk)?;
     let mut walked = walk(segments, saved)?;
+    let cut = run_of_cuts(&**disk).map_err(|error| unusable("list the cut tails", &error))?;
+    walked.run = walked.run.max(cut);
     quarantine(segments, &mut walked)?;
     let mut read_only = unsound(&walked);
     let mut cut_bytes = 0;
@@ -155,6 +157,13 @@ fn damaged_pieces(segments: &Segments, from: u64) -> io::Result<Vec<(u64, u64)>>
         }
     }
     Ok(pieces)
+}
+
+/// The greatest run whose opening cut a tail: it may have left nothing else behind, and what it
+/// cut may have been the only trace of the run before.
+fn run_of_cuts(disk: &dyn Disk) -> io::Result<u64> {
+    let run_of = |name: String| name.split('-').nth(1)?.parse().ok();
+    Ok(disk.list(CUT_DIR)?.into_iter().filter_map(run_of).max().unwrap_or(0))
 }
 
 fn copy_aside(

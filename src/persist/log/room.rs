@@ -89,6 +89,11 @@ impl Room {
         if cost <= ahead { Ok(true) } else { Err(short) }
     }
 
+    /// Permits given and not yet back: appends on their way.
+    pub(crate) fn n_taken(&self) -> usize {
+        self.slots.load(Ordering::Relaxed)
+    }
+
     /// Takes a slot and bytes; gives what was charged, to be given back.
     pub(crate) fn take(&self, cell: &LoadCell, bytes: usize) -> Option<(usize, usize)> {
         let share = bytes.min(self.share_max);

@@ -2,10 +2,10 @@
 //!
 //! **Invariant**: the events of a step, serialised, are never longer than the bound of its inputs.
 
-use super::event::{AgentState, Refusal};
+use super::event::{AgentState, Failure, Refusal};
 use super::input::{Addressed, End, Input};
 use super::machine::Machine;
-use super::turn::BURIALS_MAX;
+use super::turn::{BURIALS_MAX, FAILURE_CHARS_MAX};
 use crate::protocol::message::Message;
 
 /// Everything but the lists in one event, and the commas and brackets around it, in bytes.
@@ -14,8 +14,6 @@ const EVENT: usize = 192;
 const REFUSAL: usize = 48;
 /// An outcome in a list; with `EVENT` an event that buries.
 const OUTCOME: usize = 128;
-/// A failure's code and message: every character may be written as six.
-const FAILURE: usize = 6 * 600;
 
 /// What one frame can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl Machine {
             Input::Report { outcomes, .. } => EVENT + outcomes.len() * OUTCOME,
             Input::ReportAnswer { .. } => EVENT,
             Input::End(end) => self.end_bound(end),
-            Input::Fail(_) => FAILURE + self.broken_off_bound(),
+            Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
             Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
             Input::Close { .. } => self.broken_off_bound() + self.burials_bound(),
             Input::Flushed { .. } if !self.live.closing.is_empty() => self.burials_bound(),
@@ -105,8 +103,21 @@ impl Machine {
 
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
-        EVENT + turn.taken.len() * (EVENT + OUTCOME)
+        let items = turn.taken.iter().chain(&self.state.inbox);
+        let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
+        EVENT + n_spent * (EVENT + OUTCOME)
     }
+}
+
+/// A failure as it is kept, with its message cut.
+fn failure_bound(failure: &Failure) -> usize {
+    let kept = failure.message.chars().take(FAILURE_CHARS_MAX);
+    failure.code.chars().chain(kept).map(written_len).sum()
+}
+
+/// A character in a JSON text.
+fn written_len(character: char) -> usize {
+    if character.is_control() { 6 } else { character.len_utf8() + 1 }
 }
 
 fn state_bound(state: &AgentState) -> usize {

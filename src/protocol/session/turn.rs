@@ -14,7 +14,7 @@ const DOUBLINGS_MAX: u32 = 6;
 /// Messages that a close buries in one frame.
 pub(super) const BURIALS_MAX: usize = 256;
 /// A failure's message is cut to this many characters.
-const FAILURE_CHARS_MAX: usize = 500;
+pub(super) const FAILURE_CHARS_MAX: usize = 500;
 /// A failure's code is cut to this many characters.
 const CODE_CHARS_MAX: usize = 64;
 
