@@ -281,6 +281,31 @@ fn m24_a_backoff_that_is_over_asks_for_no_more_ticks() {
 }
 
 #[test]
+fn m24_a_look_after_the_backoff_may_begin_the_turn_and_has_room_for_it() {
+    play(
+        "
+        > ready + mail a 1 x
+          [1] accepted a1 as #1 x (settled 0)
+          [1] turn 1 started, attempt 1: #1
+          urgent
+        > flush
+          release 1
+          begin 1, attempt 1: #1
+          answer a upto 1
+        > fail BAD
+          [2] turn 1 failed BAD:
+          urgent
+        > ready
+          wake 100
+        > inspect-at 101
+          [3] turn 2 started, attempt 2: #1
+          urgent
+          wake never
+        ",
+    );
+}
+
+#[test]
 fn m37_a_close_ends_the_open_turn_and_buries_what_it_had_taken() {
     play(
         "

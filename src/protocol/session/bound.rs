@@ -28,7 +28,9 @@ impl Machine {
     /// How many of these inputs fit one frame of `frame_max` bytes, and how large it may get.
     pub fn fit<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>, frame_max: usize) -> Fit {
         let mut fit = Fit { inputs: 0, bytes: self.turn_bound(0) };
-        let (mut n_mail, mut bytes, mut may_begin) = (0, 0, false);
+        let (mut n_mail, mut bytes) = (0, 0);
+        // A body that waits for a backoff begins its turn in whatever step comes after it.
+        let mut may_begin = self.live.ready && self.state.turn.is_none();
         for input in inputs {
             bytes += self.bound(input);
             if let Input::Mail { messages, .. } = input {
