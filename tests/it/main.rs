@@ -28,4 +28,5 @@ mod log_crash;
 mod log_damage;
 mod log_golden;
 mod log_reader;
+mod log_threads;
 mod log_world;
