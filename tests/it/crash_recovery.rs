@@ -32,15 +32,16 @@ fn torn(point: &CrashPoint, n: usize) -> SimDisk {
         return point.disk.crash_seeded(n as u64);
     }
     let mut n_sectors = 0;
-    if n % 4 == 2 {
+    if n % 4 == 1 {
         return point.disk.crash(|unflushed| {
-            let is_sector = matches!(unflushed, Unflushed::Sector { .. });
+            let is_sector =
+                matches!(unflushed, Unflushed::Sector { path, .. } if path.starts_with("log/"));
             n_sectors += usize::from(is_sector);
             if is_sector && n_sectors == 1 { 0 } else { unflushed.versions() }
         });
     }
     point.disk.crash(|unflushed| match unflushed {
-        Unflushed::Sector { number, versions, .. } if number % 2 == n % 4 => *versions,
+        Unflushed::Sector { number, versions, .. } if number % 2 == n % 4 / 2 => *versions,
         Unflushed::Sector { .. } => 0,
         Unflushed::Length { .. } | Unflushed::Name { .. } => unflushed.versions(),
     })
@@ -123,7 +124,7 @@ fn f38_f43_a_fault_at_every_call_of_recovery_changes_nothing_for_the_next_one() 
     for seed in 56..=quick_or_long(57, 70) {
         let workload = Workload::new(small(History::Keep), seed, 40);
         let (config, mut n_refused) = (&workload.config, 0);
-        for (n, point) in crash_points(&workload, quick_or_long(6, 40)).into_iter().enumerate() {
+        for (n, point) in crash_points(&workload, quick_or_long(12, 40)).into_iter().enumerate() {
             let image = torn(&point, n).image();
             let (once, _) = judged(&SimDisk::from_image(&image), &point, config, &point.name);
             let calls = 1..=n_calls_of_opening(&image, config);
