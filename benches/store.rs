@@ -2,7 +2,7 @@
 //! flush a group: 1,000 writers with one append each on its way, payloads so large that a frame
 //! takes 400 bytes. `cargo bench --bench store`.
 
-mod common;
+mod measure;
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +25,16 @@ const TIME: Duration = Duration::from_secs(4);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut ours, mut limits) = (Vec::new(), Vec::new());
-    for _ in 0..common::rounds() {
-        let dir = common::scratch()?;
-        limits.push(common::limit(dir.path(), FRAME, WRITERS, TIME)?.records_per_s);
+    for _ in 0..measure::rounds() {
+        let dir = measure::scratch()?;
+        limits.push(measure::limit(dir.path(), FRAME, WRITERS, TIME)?.records_per_s);
         ours.push(frames_per_s()?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&limits).map(|(ours, limit)| ours / limit).collect();
     println!("store: {WRITERS} writers, frames of {FRAME} bytes, one flush a group");
-    println!("  frames/s       {:>12.0}", common::median(ours));
-    println!("  limit/s        {:>12.0}", common::median(limits));
-    println!("  ratio          {:>12.2}  (aim 0.80)", common::median(ratios));
+    println!("  frames/s       {:>12.0}", measure::median(ours));
+    println!("  limit/s        {:>12.0}", measure::median(limits));
+    println!("  ratio          {:>12.2}  (aim 0.80)", measure::median(ratios));
     Ok(())
 }
 
@@ -70,7 +70,7 @@ impl SnapshotsWanted for NoSnapshots {
 }
 
 fn frames_per_s() -> Result<f64, Box<dyn Error>> {
-    let dir = common::scratch()?;
+    let dir = measure::scratch()?;
     let disk = Arc::new(RealDisk::new(dir.path()));
     let store = LogStore::open(disk, &StoreConfig::default(), Arc::new(NoSnapshots))?;
     let (done, flushed) = (Arc::new(Done::default()), Arc::new(AtomicU64::new(0)));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callboard::Fault;
-use callboard::config::{History, StoreConfig};
+use callboard::config::{Durability, History, StoreConfig};
 use callboard::persist::{LogStore, SimDisk};
 
 use crate::script::Act;
@@ -122,6 +122,9 @@ pub(crate) fn recover_and_go_on(
     let again = recover(&disk, config, truth, promise);
     let (second, disk) = again.map_err(|text| format!("again: {text}"))?;
     same(&first, &second)?;
+    if second.cut_bytes > 0 {
+        return Err(format!("{} bytes were to be cut again", second.cut_bytes));
+    }
     let mut truth = truth.clone();
     for (seat, found) in second.found.iter().enumerate() {
         truth.adopt(seat, found);
@@ -131,11 +134,15 @@ pub(crate) fn recover_and_go_on(
     if let Err(Trouble::Fault(fault)) = &lived.trouble {
         return Err(format!("going on: {fault}"));
     }
-    let third = recover(&disk.kill(), config, &truth, Promise::Settled);
+    let disk = match config.durability {
+        Durability::Sync => disk.crash(|_| 0),
+        Durability::Written | Durability::Memory => disk.kill(),
+    };
+    let third = recover(&disk, config, &truth, Promise::Settled);
     third.map(drop).map_err(|text| format!("after going on: {text}"))
 }
 
-/// Whether two recoveries show the same, the second under no lower run and with nothing to cut.
+/// Whether two recoveries show the same, the second under no lower run.
 pub(crate) fn same(first: &Recovered, second: &Recovered) -> Result<(), String> {
     for (seat, (before, after)) in first.found.iter().zip(&second.found).enumerate() {
         if before != after {
@@ -145,9 +152,6 @@ pub(crate) fn same(first: &Recovered, second: &Recovered) -> Result<(), String> 
     }
     if second.run < first.run {
         return Err(format!("run {} after run {}", second.run, first.run));
-    }
-    if second.cut_bytes > 0 {
-        return Err(format!("{} bytes were to be cut again", second.cut_bytes));
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! A disk that refuses, tears or forgets a call: no false receipt, nothing half-written, and the
 //! service goes on when it may.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callboard::config::{Durability, History, StoreConfig};
-use callboard::persist::SimDisk;
 use callboard::persist::sim_disk::{CallKind, DiskFault};
+use callboard::persist::{SimDisk, Store};
 use callboard::{Code, Fault};
 
-use callboard::persist::store::{Append, Purpose, Tickets, Urgency};
+use callboard::persist::store::{Append, Permit, Purpose, Tickets, Urgency};
 use callboard::protocol::{SessionId, Timestamp};
 
 use crate::archive::{Lived, SEATS, live, open, quick_or_long, recover_and_go_on, small};
@@ -202,6 +202,50 @@ fn m53_after_a_failed_group_no_later_frame_of_its_loads_is_written() {
     }
 }
 
+fn frame(ticket: u64) -> Append {
+    Append {
+        ticket,
+        payloads: vec![format!("[{ticket}]").into_bytes()],
+        snapshot: false,
+        pending: true,
+        urgency: Urgency::Now,
+        time: Timestamp(ticket),
+    }
+}
+
+/// At its first receipt it ends the load and hands over one more append.
+#[derive(Default)]
+struct EndsAndGoesOn {
+    kept: Mutex<Option<(Arc<dyn Store>, Permit)>>,
+    outcomes: Mutex<Vec<(u64, bool)>>,
+}
+
+impl Tickets for EndsAndGoesOn {
+    fn settled(&self, _: u64, ticket: u64, outcome: Result<(), Fault>) {
+        self.outcomes.lock().unwrap().push((ticket, outcome.is_ok()));
+        let kept = self.kept.lock().unwrap().take();
+        if let Some((store, permit)) = kept {
+            store.end(permit.load, Box::new(|| ()));
+            store.append(permit, frame(2));
+        }
+    }
+    fn room(&self) {}
+}
+
+#[test]
+fn m53_an_append_behind_the_end_of_its_load_is_refused() {
+    let (disk, config) = (SimDisk::new(), small(History::Keep));
+    let store = open(&disk, &config).unwrap().store;
+    let told = Arc::new(EndsAndGoesOn::default());
+    let load = store.begin(session(1), told.clone()).unwrap();
+    let late = store.permit(load, 100, Purpose::Send).unwrap();
+    let permit = store.permit(load, 100, Purpose::Send).unwrap();
+    *told.kept.lock().unwrap() = Some((store.clone(), late));
+    store.append(permit, frame(1));
+    assert_eq!(*told.outcomes.lock().unwrap(), [(1, true), (2, false)]);
+    assert_eq!(store.replay(session(1)).unwrap().frames.len(), 1);
+}
+
 #[test]
 fn m53_an_append_that_comes_after_its_load_has_ended_leaves_no_trace() {
     let (disk, config) = (SimDisk::new(), small(History::Keep));
@@ -209,17 +253,7 @@ fn m53_an_append_that_comes_after_its_load_has_ended_leaves_no_trace() {
     let load = store.begin(session(1), Arc::new(Silent)).unwrap();
     let late = store.permit(load, 100, Purpose::Send).unwrap();
     store.end(load, Box::new(|| ()));
-    store.append(
-        late,
-        Append {
-            ticket: 1,
-            payloads: vec![b"[\"late\"]".to_vec()],
-            snapshot: false,
-            pending: true,
-            urgency: Urgency::Now,
-            time: Timestamp(1),
-        },
-    );
+    store.append(late, frame(1));
     assert!(store.replay(session(1)).unwrap().frames.is_empty());
     assert!(store.begin(session(1), Arc::new(Silent)).is_ok());
 }

@@ -8,6 +8,7 @@
 )]
 
 mod archive;
+mod bus_cleaned;
 mod bus_mail;
 mod chance;
 mod cli;

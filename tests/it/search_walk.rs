@@ -16,9 +16,9 @@ fn world(seed: u64) -> Plan {
     let all = [(0, 1, 6), (1, 0, 6), (0, 2, 6), (2, 0, 6), (1, 2, 6), (2, 1, 6)];
     let mut plan = Plan { faults: 14, broken: Broken::None, ..plan(3, &all) };
     plan.ready = [vec![], vec![1], vec![0, 1, 2]][(seed % 3) as usize].clone();
-    plan.closes = (seed % 4 == 0).then_some(1);
-    plan.revokes = seed % 5 == 0;
-    plan.told = seed % 7 != 0;
+    plan.closes = seed.is_multiple_of(4).then_some(1);
+    plan.revokes = seed.is_multiple_of(5);
+    plan.told = !seed.is_multiple_of(7);
     plan.limits.window = 1 + seed % 3;
     plan.limits.attempts_max = 1 + (seed % 2) as u32;
     plan

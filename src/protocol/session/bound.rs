@@ -5,7 +5,7 @@
 use super::event::{AgentState, Failure, Refusal};
 use super::input::{Addressed, End, Input};
 use super::machine::Machine;
-use super::turn::FAILURE_CHARS_MAX;
+use super::turn::{BURIALS_MAX, FAILURE_CHARS_MAX};
 use crate::protocol::message::Message;
 
 /// Everything but the lists in one event, and the commas and brackets around it, in bytes.
@@ -74,11 +74,8 @@ impl Machine {
             Input::End(end) => self.end_bound(end),
             Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
             Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
-            Input::Close { .. } => {
-                let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
-                let n_dead = n_taken + self.state.inbox.len();
-                2 * EVENT + n_dead * (EVENT + OUTCOME)
-            }
+            Input::Close { .. } => self.broken_off_bound() + self.burials_bound(),
+            Input::Flushed { .. } if !self.live.closing.is_empty() => self.burials_bound(),
             Input::Flushed { .. }
             | Input::Busy { .. }
             | Input::Room { .. }
@@ -97,6 +94,13 @@ impl Machine {
         let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
         let state = end.state.as_ref().map_or(0, state_bound);
         EVENT + self.arrivals(n_taken, 0) + state + sends_bound(&end.sends)
+    }
+
+    /// Of one frame of a close.
+    fn burials_bound(&self) -> usize {
+        let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
+        let n_buried = (self.state.inbox.len() + n_taken).min(BURIALS_MAX);
+        EVENT + n_buried * (EVENT + OUTCOME)
     }
 
     fn broken_off_bound(&self) -> usize {

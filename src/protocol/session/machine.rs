@@ -192,6 +192,10 @@ impl Machine {
                 self.flow(step, target);
             }
         }
+        // Where this step records something else, the flush of that goes on.
+        if step.events.is_empty() {
+            self.go_on_closing(step);
+        }
     }
 
     /// Applies an event and puts it into the step's frame.
@@ -227,7 +231,8 @@ impl Machine {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let idle = self.live.ready && self.state.turn.is_none() && !self.state.closed;
+        let closing = self.state.closed || !self.live.closing.is_empty();
+        let idle = self.live.ready && self.state.turn.is_none() && !closing;
         let failed = idle && self.tried_in_front().is_some_and(|tried| tried > 0);
         let retry = self.live.not_before.filter(|_| failed);
         match (self.live.look_at, retry) {
