@@ -39,11 +39,13 @@ impl JournalOptions {
     }
 
     /// For a trace: everybody may have far more mail waiting and on its way than a session of
-    /// agents would, so that the disk and not the limits sets the pace.
+    /// agents would, so that the disk and not the limits sets the pace; and since most people write
+    /// little, they write snapshots early, so that few messages do not hold on to much log.
     pub fn replay_config(&self) -> Config {
         let mut config = self.config();
         config.limits.pending_max = 4_096;
         config.limits.window = 256;
+        config.store.snapshot_every = self.snapshot_every.unwrap_or(32);
         config
     }
 }
