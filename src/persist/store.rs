@@ -221,8 +221,8 @@ pub trait Store: Send + Sync + 'static {
     fn permit(&self, load: Load, bytes: usize, purpose: Purpose) -> Result<Permit, NoPermit>;
 
     /// Hands an append to the committer; never blocks. `permit.bytes` covers the payloads. Frames
-    /// of a load that failed or is ending are refused through [`Tickets::settled`]; once its `ended`
-    /// was called nobody is told any more, and they are dropped.
+    /// of a load that failed or is ending are refused through [`Tickets::settled`]; once its
+    /// `ended` was called nobody is told any more, and they are dropped.
     ///
     /// # Panics
     /// When a payload is over `frame_max` or over the permit: a bug of the caller.

@@ -107,7 +107,8 @@ pub(crate) fn recover(
     Ok((Recovered { found, run, cut_bytes }, disk.kill()))
 }
 
-/// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays, under rising runs.
+/// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays,
+/// under rising runs.
 pub(crate) fn recover_and_go_on(
     disk: &SimDisk,
     config: &StoreConfig,

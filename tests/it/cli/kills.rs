@@ -99,8 +99,8 @@ fn assert_unharmed_by_kills(flags: &[&str]) {
 }
 
 /// The number of receipts at which to kill next: twice before there is any, then spread over what
-/// is left. A kill can cost as many receipts as there were sends under way, so that less may be left
-/// than receipts tell; the point is never so late that the run might end meanwhile.
+/// is left. A kill can cost as many receipts as there were sends under way, so that less may be
+/// left than receipts tell; the point is never so late that the run might end meanwhile.
 fn point(
     chance: &mut ChaCha8Rng,
     n_receipts: usize,
