@@ -55,8 +55,11 @@ impl Tickets for Writer {
     fn settled(&self, _load: u64, _ticket: u64, outcome: Result<(), Fault>) {
         if outcome.is_ok() {
             self.flushed.fetch_add(1, Ordering::Relaxed);
-            self.done.writers.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
-            self.done.some.notify_one();
+            let mut writers = self.done.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            writers.push(self.index);
+            if writers.len() == 1 {
+                self.done.some.notify_one();
+            }
         }
     }
 
