@@ -144,7 +144,6 @@ async fn a_denied_send_looks_like_a_missing_session_before_its_size_is_looked_at
 async fn idle_sessions_leave_and_come_back_with_what_their_journals_say() {
     let mut config = Config::default();
     config.life.idle_unload = Duration::ZERO;
-    config.limits.lazy_commit = Duration::ZERO;
     let town = Town::new(config, vec![("echo", factory(|_| Ok(Box::new(Echo))))]);
     let echo = town.agent("echo", "echo").await;
     let sender = town.driver("sender").await;

@@ -5,7 +5,7 @@
 use super::event::{AgentState, Failure, Refusal};
 use super::input::{Addressed, End, Input};
 use super::machine::Machine;
-use super::turn::{BURIALS_MAX, FAILURE_CHARS_MAX};
+use super::turn::FAILURE_CHARS_MAX;
 use crate::protocol::message::Message;
 
 /// Everything but the lists in one event, and the commas and brackets around it, in bytes.
@@ -14,6 +14,10 @@ const EVENT: usize = 192;
 const REFUSAL: usize = 48;
 /// An outcome in a list; with `EVENT` an event that buries.
 const OUTCOME: usize = 128;
+/// Messages that a close buries in one frame, however large that may be.
+const BURIALS_MAX: usize = 256;
+/// Outcomes that are told at once, however large a frame may be.
+const OUTCOMES_MAX: usize = 64;
 
 /// What one frame can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +100,20 @@ impl Machine {
         EVENT + self.arrivals(n_taken, 0) + state + sends_bound(&end.sends)
     }
 
+    /// Messages that a close buries in one frame.
+    pub(super) fn burials_max(&self) -> usize {
+        (self.frame_max.saturating_sub(2 * EVENT) / (EVENT + OUTCOME)).clamp(1, BURIALS_MAX)
+    }
+
+    /// Outcomes that are told at once: their receiver notes them in one frame.
+    pub(super) fn outcomes_max(&self) -> usize {
+        (self.frame_max.saturating_sub(2 * EVENT) / OUTCOME).clamp(1, OUTCOMES_MAX)
+    }
+
     /// Of one frame of a close.
     fn burials_bound(&self) -> usize {
         let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
-        let n_buried = (self.state.inbox.len() + n_taken).min(BURIALS_MAX);
+        let n_buried = (self.state.inbox.len() + n_taken).min(self.burials_max());
         EVENT + n_buried * (EVENT + OUTCOME)
     }
 

@@ -2,16 +2,12 @@
 //!
 //! **Invariant**: an outcome is told until its receiver has noted it durably, and noted once.
 
+use super::backoff::backoff;
 use super::event::{Event, Outcome};
 use super::input::Action;
 use super::live::Unanswered;
 use super::machine::{Machine, Step};
 use crate::protocol::id::SessionId;
-
-/// The backoff is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
-/// Outcomes told at once: their receiver notes them in one frame.
-const OUTCOMES_MAX: usize = 64;
 
 impl Machine {
     /// Tells a sender what it has not noted, once the newest append is on disk; more than fits one
@@ -24,10 +20,11 @@ impl Machine {
 
     fn outcomes_for(&mut self, step: &Step, to: SessionId) -> Option<Action> {
         let report = self.state.reports.get(&to).filter(|report| !report.untold.is_empty())?;
-        let outcomes: Vec<Outcome> = report.untold.iter().take(OUTCOMES_MAX).cloned().collect();
+        let outcomes: Vec<Outcome> =
+            report.untold.iter().take(self.outcomes_max()).cloned().collect();
         let upto = outcomes.last().map_or(0, |outcome| outcome.number);
         let tries = self.live.reported.get(&to).map_or(0, |sent| sent.tries);
-        let wait = self.limits.resend_after * 2_u32.pow(tries.min(DOUBLINGS_MAX));
+        let wait = backoff(self.limits.resend_after, tries);
         let again_at = step.now.after(wait);
         self.live.reported.insert(to, Unanswered { upto, again_at, tries });
         self.live.look_at = Some(self.live.look_at.map_or(again_at, |at| at.min(again_at)));

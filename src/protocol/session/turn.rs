@@ -3,16 +3,13 @@
 //! **Invariant**: an attempt is on disk before the agent sees its messages; a turn's end and its
 //! staged sends are one frame; mail that arrives before the end is decided is offered first.
 
+use super::backoff::backoff;
 use super::event::{Dead, DeadReason, Event, Failure, Outcome, TurnOutcome};
 use super::input::{Action, Call, End};
 use super::machine::{Machine, Step};
 use super::state::Item;
 use crate::protocol::id::Timestamp;
 
-/// The backoff is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
-/// Messages that a close buries in one frame.
-pub(super) const BURIALS_MAX: usize = 256;
 /// A failure's message is cut to this many characters.
 pub(super) const FAILURE_CHARS_MAX: usize = 500;
 /// A failure's code is cut to this many characters.
@@ -133,8 +130,7 @@ impl Machine {
             self.state.inbox.iter().filter(|item| spent(item)).cloned().collect();
         self.bury(step, spent, DeadReason::Attempts);
         let attempts = self.tried_in_front().unwrap_or(0);
-        let doublings = attempts.saturating_sub(1).min(DOUBLINGS_MAX);
-        let wait = self.limits.retry_backoff * 2_u32.pow(doublings);
+        let wait = backoff(self.limits.retry_backoff, attempts.saturating_sub(1));
         self.live.not_before = (attempts > 0).then(|| step.now.after(wait));
     }
 
@@ -169,7 +165,7 @@ impl Machine {
         if self.live.closing.is_empty() {
             return;
         }
-        let items: Vec<Item> = self.state.inbox.iter().take(BURIALS_MAX).cloned().collect();
+        let items: Vec<Item> = self.state.inbox.iter().take(self.burials_max()).cloned().collect();
         let n_untaken = items.iter().filter(|item| item.attempts == 0).count() as u64;
         self.bury(step, items, DeadReason::Closed);
         self.release(step, n_untaken);
