@@ -10,6 +10,7 @@
 mod archive;
 mod bus_cleaned;
 mod bus_mail;
+mod bus_names;
 mod chance;
 mod cli;
 mod crash_faults;
