@@ -6,7 +6,7 @@
 //! looked. It is not storage: what matters is in a journal.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
@@ -21,6 +21,9 @@ use crate::persist::store::Tickets;
 use crate::protocol::session::{Created, Input, Verdict};
 use crate::protocol::{Message, SessionId};
 
+/// No round has this number.
+const NEVER: u64 = u64::MAX;
+
 /// The inbox cell of one session.
 pub struct Cell {
     id: SessionId,
@@ -30,6 +33,8 @@ pub struct Cell {
     mail_max: usize,
     mail_bytes_max: usize,
     scheduled: AtomicBool,
+    /// The arbiter's rounds when the session was woken and has not been drained since.
+    woken_at: AtomicU64,
     lanes: Mutex<Lanes>,
     waker: Mutex<Option<Waker>>,
     phase: Mutex<Phase>,
@@ -114,6 +119,7 @@ impl Cell {
             mail_max: config.life.cell_max,
             mail_bytes_max: config.life.cell_bytes_max,
             scheduled: AtomicBool::new(false),
+            woken_at: AtomicU64::new(NEVER),
             lanes: Mutex::default(),
             waker: Mutex::new(None),
             phase: Mutex::new(Phase::Cold),
@@ -262,8 +268,20 @@ impl Cell {
         if !self.scheduled.swap(true, Ordering::AcqRel)
             && let Some(me) = self.me.upgrade()
         {
+            self.woken_at.store(self.queue.rounds(), Ordering::Relaxed);
             self.queue.push(me);
         }
+    }
+
+    /// The session's actor drains the cell now.
+    pub(super) fn begin_round(&self) {
+        let woken_at = self.woken_at.swap(NEVER, Ordering::Relaxed);
+        self.queue.begin_round((woken_at != NEVER).then_some(woken_at));
+    }
+
+    /// The session has no actor: its wait for a load is not one for its neighbours.
+    pub(super) fn not_live(&self) {
+        self.woken_at.store(NEVER, Ordering::Relaxed);
     }
 
     /// The arbiter looks now: a later push wakes anew.

@@ -153,7 +153,8 @@ impl Shared {
 
     /// Figures since the bus was opened.
     pub fn progress(&self) -> Progress {
-        self.counters.read()
+        let waited = self.queues.iter().map(|queue| queue.rounds_waited_max());
+        Progress { rounds_waited_max: waited.max().unwrap_or(0), ..self.counters.read() }
     }
 
     /// Waits until no session has anything to do and nothing is on its way.
