@@ -20,7 +20,7 @@ pub use crate::actors::progress::Progress;
 use crate::actors::request::Request;
 use crate::actors::shared::Shared;
 pub use crate::actors::turn::Turn;
-use crate::error::{Ended, Error, Fault};
+use crate::error::{Code, Ended, Error, Fault};
 use crate::persist::store::{RecoveryReport, StoredFrame};
 pub use crate::protocol::session::{BodySpec, Inspection, Status};
 use crate::protocol::session::{Created, Event};
@@ -193,7 +193,7 @@ impl Bus {
     /// As [`Bus::send`], without `MAILBOX_FULL`.
     ///
     /// # Cancel safety
-    /// As [`Bus::send`]; a message that still waits for room when this is dropped may yet be queued.
+    /// As [`Bus::send`]; while it waits for room, nothing is sent.
     pub async fn send_when_room(&self, from: SessionId, draft: Draft) -> Result<Receipt, Error> {
         self.send_as(from, draft, true).await
     }
@@ -303,7 +303,7 @@ impl Bus {
 
 fn entry(frame: StoredFrame) -> Result<Entry, Error> {
     let events = serde_json::from_slice(&frame.payload).map_err(|error| {
-        Fault::new(crate::Code::JournalCorrupt, format!("a frame cannot be read: {error}"))
+        Fault::new(Code::JournalCorrupt, format!("a frame cannot be read: {error}"))
     })?;
     Ok(Entry { position: frame.position, time: frame.time, events })
 }

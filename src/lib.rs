@@ -4,6 +4,7 @@
 compile_error!("callboard catches the panics of agents and needs panic = \"unwind\"");
 
 pub mod actors;
+pub mod agents;
 pub mod bus;
 pub mod config;
 pub mod error;

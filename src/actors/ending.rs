@@ -191,10 +191,13 @@ pub(super) fn await_word(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
         Some(Control::Fail) if cell.set_failed() => {
             // It falls without its agent too.
             cell.set_phase(Phase::Quarantined(fault.clone()));
+            cell.wake();
         }
-        Some(_) => cell.set_phase(Phase::Cold),
+        Some(_) => {
+            cell.set_phase(Phase::Cold);
+            cell.push(Control::Load);
+        }
     }
-    cell.wake();
 }
 
 /// A session that cannot be read: mail stays with its senders, calls are answered with the fault.
@@ -204,7 +207,7 @@ pub(super) fn turn_away(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
     }
     if let Some(Control::Respawn) = cell.take_word() {
         cell.set_phase(Phase::Cold);
-        return cell.wake();
+        return cell.push(Control::Load);
     }
     refuse_all(local, cell, &fault.clone().into());
 }

@@ -1,7 +1,7 @@
 //! How many sessions have something to do.
 //!
 //! **Invariant**: a session counts from the push that gives it something until its actor finds
-//! nothing left, with nothing in its lanes; so zero means that nothing is pending anywhere.
+//! nothing left, on disk, with nothing in its lanes; so zero means that nothing is pending anywhere.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(super) struct Unquiet {
     count: AtomicUsize,
+    n_waiting: AtomicUsize,
     quiet: Notify,
 }
 
@@ -25,18 +26,40 @@ impl Unquiet {
         }
     }
 
-    /// Waits until no session has anything to do.
+    /// Whether somebody waits: then a session does not wait for a commit to ride with.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.n_waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// From now on somebody waits.
+    pub(super) fn wait(&self) -> Waits<'_> {
+        self.n_waiting.fetch_add(1, Ordering::AcqRel);
+        Waits(self)
+    }
+}
+
+/// Somebody waits until no session has anything to do.
+pub(super) struct Waits<'a>(&'a Unquiet);
+
+impl Waits<'_> {
+    /// Waits.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(super) async fn quiet(&self) {
+    pub(super) async fn quiet(self) {
         loop {
-            let mut quiet = std::pin::pin!(self.quiet.notified());
+            let mut quiet = std::pin::pin!(self.0.quiet.notified());
             quiet.as_mut().enable();
-            if self.count.load(Ordering::Acquire) == 0 {
+            if self.0.count.load(Ordering::Acquire) == 0 {
                 return;
             }
             quiet.await;
         }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.n_waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }

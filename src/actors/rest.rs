@@ -36,7 +36,11 @@ impl Resident {
             return self.stop_or_wait();
         }
         if self.is_idle() {
-            self.cell.settle_down();
+            if self.machine.is_quiet() {
+                self.cell.settle_down();
+            } else if self.local.shared.unquiet.is_awaited() {
+                self.local.shared.store.urge();
+            }
             if self.is_to_be_unloaded() {
                 return After::End(Why::Unload);
             }

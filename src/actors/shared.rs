@@ -58,7 +58,7 @@ pub struct Shared {
     pub supervisor: SupervisorHandle,
     pub(super) counters: Counters,
     pub(super) loading: Arc<Semaphore>,
-    unquiet: Arc<Unquiet>,
+    pub(super) unquiet: Arc<Unquiet>,
     cells: DashMap<SessionId, Arc<Cell>>,
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
@@ -162,7 +162,9 @@ impl Shared {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn quiet(&self) {
-        self.unquiet.quiet().await;
+        let waits = self.unquiet.wait();
+        self.store.urge();
+        waits.quiet().await;
     }
 
     /// Whether the bus closes.

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use callboard::Fault;
-use callboard::bus::LogReader;
+use callboard::persist::log::LogReader;
 use callboard::persist::store::StoredFrame;
 use callboard::protocol::SessionId;
 

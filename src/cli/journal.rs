@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use callboard::bus::LogReader;
+use callboard::persist::log::LogReader;
 use callboard::persist::real_disk::RealDisk;
 
 use super::exit::{Failure, UNUSABLE};

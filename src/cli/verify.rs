@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use callboard::bus::VerifyReport;
+use callboard::persist::log::VerifyReport;
 
 use super::args::VerifyArgs;
 use super::exit::{Failure, UNUSABLE};

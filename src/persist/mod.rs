@@ -10,7 +10,7 @@ pub mod sim_disk;
 pub mod store;
 
 pub use disk::{Disk, DiskFile};
-pub use log::LogStore;
+pub use log::{LogReader, LogStore};
 pub use memory::MemoryStore;
 pub use real_disk::RealDisk;
 pub use sim_disk::SimDisk;

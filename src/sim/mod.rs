@@ -3,7 +3,16 @@
 //! **Invariant**: what a run sends is known from its trace or scenario and the journals alone, so a
 //! run that was killed goes on where it stopped and sends nothing twice.
 
+mod crowd;
 pub mod generate;
+pub mod meter;
+pub mod profile;
+pub mod replay;
+pub mod run;
+pub mod runner;
 pub mod scenario;
 mod scenario_check;
+mod schedule;
+mod seats;
+pub mod summary;
 pub mod trace;

@@ -14,6 +14,7 @@ use super::crowd;
 use super::meter::{Meter, line_body};
 use super::runner::{self, End, Play, RunError, Stage};
 use super::schedule::{Next, Schedule};
+use super::seats::{Seat, Seats};
 use super::trace::{Line, Trace, people};
 use crate::agents;
 use crate::bus::{Bus, Create, Origin, Receipt};
@@ -158,19 +159,14 @@ impl Plan {
 
 /// The session of each person; those that are missing are made.
 async fn made(bus: &Bus, people: &BTreeSet<u64>) -> Result<HashMap<u64, SessionId>, Error> {
-    let listed = bus.list().await?;
-    let by_label: HashMap<Label, SessionId> =
-        listed.into_iter().map(|listed| (listed.label, listed.id)).collect();
+    let seats = Seats::read(bus).await?;
     let workspace = Workspace::new(WORKSPACE)?;
     let mut sessions = HashMap::with_capacity(people.len());
     let mut missing = Vec::new();
     for person in people {
-        let label = label_of(*person)?;
-        match by_label.get(&label) {
-            Some(id) => {
-                sessions.insert(*person, *id);
-            }
-            None => missing.push((*person, label)),
+        match seats.of(&label_of(*person)?)? {
+            Seat::Taken(seated) => drop(sessions.insert(*person, seated.id)),
+            Seat::Free(label) => missing.push((*person, label)),
         }
     }
     let made = crowd::for_each(missing, |(person, label)| {

@@ -10,6 +10,7 @@ use super::crowd;
 use super::meter::Meter;
 use super::runner::{self, End, Play, RunError, Stage};
 use super::scenario::{Cast, Role, STARTER, Scenario};
+use super::seats::{Seat, Seated, Seats};
 use crate::agents;
 use crate::bus::{Bus, Create, Origin};
 use crate::error::{Error, Refused};
@@ -43,7 +44,7 @@ impl Play for Plan {
     async fn prepare(&mut self, bus: &Bus) -> Result<(Option<u64>, u64), RunError> {
         let starter = Cast { label: Label::new(STARTER)?, role: Role::Sink };
         let sessions = self.made(bus, &starter).await?;
-        let id = |label: &Label| sessions.get(label).copied().ok_or(Refused::not_found());
+        let id = |label: &Label| seated(&sessions, label).map(|seated| seated.id);
         let starter = id(&starter.label)?;
         let started: Vec<SessionId> =
             bus.inspect(starter).await?.numbers.into_iter().map(|(target, _)| target).collect();
@@ -68,28 +69,42 @@ impl Play for Plan {
 }
 
 impl Plan {
-    /// The session of each label; those that are missing are made.
-    async fn made(&self, bus: &Bus, starter: &Cast) -> Result<HashMap<Label, SessionId>, Error> {
-        let listed = bus.list().await?;
-        let mut sessions: HashMap<Label, SessionId> =
-            listed.into_iter().map(|listed| (listed.label, listed.id)).collect();
-        let mut creates = Vec::new();
-        for cast in self.scenario.agents.iter().chain([starter]) {
-            if !sessions.contains_key(&cast.label) {
-                let (label, workspace) = (cast.label.clone(), self.scenario.workspace.clone());
-                creates.push(Create { label, workspace: Some(workspace), body: body(&cast.role)? });
+    /// The session of each label; those that are missing are made, targets before their senders,
+    /// whose settings name them.
+    async fn made(&self, bus: &Bus, starter: &Cast) -> Result<HashMap<Label, Seated>, Error> {
+        let seats = Seats::read(bus).await?;
+        let mut sessions = HashMap::new();
+        let mut left: Vec<&Cast> = self.scenario.agents.iter().chain([starter]).collect();
+        while !left.is_empty() {
+            let is_ready = |cast: &&Cast| cast.role.targets().all(|to| sessions.contains_key(to));
+            let (ready, later): (Vec<_>, Vec<_>) = left.into_iter().partition(is_ready);
+            if ready.is_empty() {
+                return Err(Refused::not_found().into());
             }
+            let mut missing = Vec::new();
+            let mut found = Vec::new();
+            for cast in ready {
+                match seats.of(&cast.label)? {
+                    Seat::Taken(seated) => found.push((cast.label.clone(), seated)),
+                    Seat::Free(label) => {
+                        let workspace = Some(self.scenario.workspace.clone());
+                        let body = body(&cast.role, &sessions)?;
+                        missing.push((cast.label.clone(), Create { label, workspace, body }));
+                    }
+                }
+            }
+            let made = crowd::for_each(missing, |(wanted, create)| {
+                let (bus, label) = (bus.clone(), create.label.clone());
+                async move { Ok((wanted, Seated { id: bus.create(create).await?, label })) }
+            });
+            sessions.extend(found.into_iter().chain(made.await?));
+            left = later;
         }
-        let made = crowd::for_each(creates, |create| {
-            let (bus, label) = (bus.clone(), create.label.clone());
-            async move { Ok((label, bus.create(create).await?)) }
-        });
-        sessions.extend(made.await?);
         Ok(sessions)
     }
 
-    async fn link(&self, bus: &Bus, sessions: &HashMap<Label, SessionId>) -> Result<(), Error> {
-        let id = |label: &Label| sessions.get(label).copied().ok_or(Refused::not_found());
+    async fn link(&self, bus: &Bus, sessions: &HashMap<Label, Seated>) -> Result<(), Error> {
+        let id = |label: &Label| seated(sessions, label).map(|seated| seated.id);
         let mut pairs = self.unstarted.clone();
         for (one, other) in &self.scenario.pairs {
             pairs.push((id(one)?, id(other)?));
@@ -107,22 +122,23 @@ impl Plan {
     }
 }
 
-fn body(role: &Role) -> Result<BodySpec, Error> {
+fn seated<'a>(sessions: &'a HashMap<Label, Seated>, label: &Label) -> Result<&'a Seated, Refused> {
+    sessions.get(label).ok_or_else(Refused::not_found)
+}
+
+fn body(role: &Role, sessions: &HashMap<Label, Seated>) -> Result<BodySpec, Error> {
     let agent = |name: &str, settings| BodySpec::Agent { name: name.to_owned(), settings };
+    let to = role.targets().map(|label| Ok(seated(sessions, label)?.label.clone()));
+    let to: Vec<Label> = to.collect::<Result<_, Refused>>()?;
     Ok(match role {
         Role::Echo => agent(agents::ECHO, None),
         Role::Sink => agent(agents::SINK, None),
-        Role::Relay { to } => {
-            let settings = agents::RelaySettings { to: to.clone() };
-            agent(agents::RELAY, Some(agents::kept(&settings)?))
+        Role::Relay { .. } => {
+            agent(agents::RELAY, Some(agents::kept(&agents::RelaySettings { to })?))
         }
-        Role::Source { to, messages, bytes, burst } => {
-            let settings = agents::SourceSettings {
-                to: to.clone(),
-                count: *messages,
-                size: *bytes,
-                burst: *burst,
-            };
+        Role::Source { messages, bytes, burst, .. } => {
+            let (count, size, burst) = (*messages, *bytes, *burst);
+            let settings = agents::SourceSettings { to, count, size, burst };
             agent(agents::SOURCE, Some(agents::kept(&settings)?))
         }
     })

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::crowd;
 use super::meter::Meter;
+use super::seats;
 use super::summary::{Recovery, Summary};
 use crate::agents;
 use crate::bus::{Bus, Origin};
@@ -156,7 +157,7 @@ async fn told(
 }
 
 async fn summed_up(bus: &Bus, meter: &Meter, elapsed: Duration) -> Result<Summary, Error> {
-    let ids: Vec<_> = bus.list().await?.into_iter().map(|listed| listed.id).collect();
+    let ids = seats::made(bus).await?;
     let sessions = ids.len() as u64;
     let inspections = crowd::for_each(ids, |id| {
         let bus = bus.clone();
@@ -190,7 +191,7 @@ async fn summed_up(bus: &Bus, meter: &Meter, elapsed: Duration) -> Result<Summar
 
 fn recovery(bus: &Bus) -> Recovery {
     let recovery = bus.recovery();
-    let report = recovery.report;
+    let report = recovery.store;
     Recovery {
         groups: report.groups,
         frames: report.frames,

@@ -72,6 +72,17 @@ pub enum Role {
     Sink,
 }
 
+impl Role {
+    /// Whom it sends to of its own accord.
+    pub fn targets(&self) -> impl Iterator<Item = &Label> {
+        match self {
+            Role::Relay { to } | Role::Source { to, .. } => to.as_slice(),
+            Role::Echo | Role::Sink => &[],
+        }
+        .iter()
+    }
+}
+
 /// Why a text is no scenario: one sentence, with line and column where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -9,6 +9,7 @@ use toml::Spanned;
 use super::scenario::{
     AgentTable, Cast, File, Kind, LinkTable, Role, SESSIONS_MAX, STARTER, Unfit,
 };
+use super::seats::REMADE;
 use crate::protocol::{Label, Workspace};
 
 /// The names of a scenario, checked and written out.
@@ -84,6 +85,9 @@ fn names(text: &str, tables: &[AgentTable]) -> Result<Names, Unfit> {
         }
         let mut checked = Vec::with_capacity(labels.len());
         for label in labels {
+            if label.contains(REMADE) {
+                return Err(at(&format!("a label may not hold `{REMADE}`")));
+            }
             checked.push(Label::new(&label).map_err(|refused| at(&refused.text))?);
             if !taken.insert(label.clone()) {
                 return Err(at(&format!("the label `{label}` is taken")));
@@ -223,19 +227,23 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether no message goes round for ever: relays send on, echoes send back.
+    /// Whether no way leads back to where it came from: relays and sources send to others, echoes
+    /// send a relay's mail back to it. So mail comes to an end, and whoever is sent to can be made
+    /// before who sends.
     fn ends(&self, file: &File) -> Result<(), Unfit> {
         let mut onward: BTreeMap<Label, BTreeSet<Label>> = BTreeMap::new();
-        let passes_on = |table: &&AgentTable| *table.agent.get_ref() == Kind::Relay;
+        let sends =
+            |table: &&AgentTable| matches!(table.agent.get_ref(), Kind::Relay | Kind::Source);
         let echoes: BTreeSet<&Label> = (file.agents.iter())
             .filter(|table| *table.agent.get_ref() == Kind::Echo)
             .flat_map(|table| self.names.get(table.label.get_ref()).into_iter().flatten())
             .collect();
-        for table in file.agents.iter().filter(passes_on) {
+        for table in file.agents.iter().filter(sends) {
             let to = table.to.as_ref().map(|to| self.all_named(to.get_ref())).transpose()?;
             let to = to.unwrap_or_default();
             for sender in self.names.get(table.label.get_ref()).into_iter().flatten() {
-                for echo in to.iter().filter(|target| echoes.contains(target)) {
+                let is_relay = *table.agent.get_ref() == Kind::Relay;
+                for echo in to.iter().filter(|target| is_relay && echoes.contains(target)) {
                     onward.entry(echo.clone()).or_default().insert(sender.clone());
                 }
                 onward.entry(sender.clone()).or_default().extend(to.iter().cloned());
@@ -252,7 +260,7 @@ impl Check<'_> {
         let table = file.agents.iter().find(|table| {
             self.names.get(table.label.get_ref()).is_some_and(|labels| labels.contains(round))
         });
-        let what = format!("mail to `{round}` would go round for ever");
+        let what = format!("mail would go round: a way from `{round}` leads back to it");
         Err(table.map_or(Unfit(what.clone()), |table| self.at(&table.label, &what)))
     }
 }
@@ -333,7 +341,7 @@ pair = ["tap", "basin"]
     }
 
     #[test]
-    fn mail_that_would_go_round_for_ever_is_found() {
+    fn mail_that_would_go_round_is_found() {
         let text = r#"
             run = { name = "round" }
             agents = [
@@ -343,7 +351,7 @@ pair = ["tap", "basin"]
             links = [{ pair = ["a", "b"] }]
         "#;
         let fault = Scenario::parse(text).unwrap_err().0;
-        assert!(fault.ends_with("mail to `a` would go round for ever"), "{fault}");
+        assert!(fault.ends_with("mail would go round: a way from `a` leads back to it"), "{fault}");
         assert!(Scenario::parse(&text.replace("echo", "sink")).is_ok());
     }
 

@@ -104,7 +104,7 @@ pub(crate) fn recover(
     Ok((Recovered { found, run: report.run }, disk.kill()))
 }
 
-/// Recovers twice, then writes on and recovers again: what was found stays, under rising runs.
+/// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays, under rising runs.
 pub(crate) fn recover_and_go_on(
     disk: &SimDisk,
     config: &StoreConfig,
@@ -112,6 +112,10 @@ pub(crate) fn recover_and_go_on(
     acts: &[Act],
 ) -> Result<(), String> {
     let (first, disk) = recover(disk, config, truth, promise)?;
+    // After a failed flush, or a kill, the cache may have shown what the disk did not hold.
+    let unpowered = SimDisk::from_image(&disk.image()).crash(|_| 0);
+    let (left, _) = recover(&unpowered, config, truth, promise)?;
+    same(&first, &left).map_err(|text| format!("what was shown is not on disk: {text}"))?;
     let again = recover(&disk, config, truth, promise);
     let (second, disk) = again.map_err(|text| format!("again: {text}"))?;
     same(&first, &second)?;

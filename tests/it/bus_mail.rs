@@ -10,7 +10,10 @@ use crate::house;
 
 async fn two_talk(durability: Durability) -> Result<(), Error> {
     let disk = Arc::new(SimDisk::new());
-    let bus = house::open(disk.clone(), house::config(durability)).await?;
+    let mut config = house::config(durability);
+    // The echo gives up a turn that finds no room.
+    config.limits.pending_max = 1_000;
+    let bus = house::open(disk.clone(), config).await?;
     let one = house::create(&bus, "one", "sink").await?;
     let two = house::create(&bus, "two", "echo").await?;
     bus.connect(one, two).await?;

@@ -6,7 +6,7 @@ use callboard::config::{History, StoreConfig};
 use callboard::persist::SimDisk;
 use callboard::persist::sim_disk::{CallKind, DiskFault};
 
-use crate::archive::{Lived, SEATS, live, quick_or_long, recover_and_go_on, small};
+use crate::archive::{Lived, SEATS, live, quick_or_long, recover, recover_and_go_on, same, small};
 use crate::script::{Act, script};
 use crate::truth::{Promise, Truth, survey};
 use crate::writer::Trouble;
@@ -75,7 +75,7 @@ fn serves_or_says_so(lived: &mut Lived) -> Result<bool, String> {
 /// Lets every changing call fail once; gives how often the store went on and how often it did not.
 fn each_call_fails(seed: u64, fault: DiskFault, kinds: &[CallKind]) -> (usize, usize) {
     let config = small(if seed.is_multiple_of(2) { History::Drop } else { History::Keep });
-    let acts = script(seed, 60, SEATS);
+    let acts = script(seed, 40, SEATS);
     let (mut n_served, mut n_poisoned) = (0, 0);
     let calls = changing_calls(&config, &acts);
     for (kind, n) in calls.into_iter().filter(|(kind, _)| kinds.contains(kind)) {
@@ -87,7 +87,7 @@ fn each_call_fails(seed: u64, fault: DiskFault, kinds: &[CallKind]) -> (usize, u
         *if served { &mut n_served } else { &mut n_poisoned } += 1;
         let truth = lived.writer.as_ref().unwrap().truth().clone();
         let image = disk.image();
-        for crash in 0..quick_or_long(2, 20) {
+        for crash in 0..quick_or_long(1, 20) {
             let disk = SimDisk::from_image(&image).crash_seeded(crash);
             recover_and_go_on(&disk, &config, (&truth, Promise::Settled), &round())
                 .unwrap_or_else(|text| panic!("{name}, crash {crash}: {text}"));

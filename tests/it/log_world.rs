@@ -1,5 +1,6 @@
 //! What the scenarios of the log are told with: sessions that append numbers and remember what
 //! they were told.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -98,7 +99,6 @@ impl Told {
 
 /// One loaded session.
 pub(crate) struct Session {
-    pub(crate) id: SessionId,
     pub(crate) load: Load,
     pub(crate) told: Arc<Told>,
     pub(crate) ticket: u64,
@@ -108,7 +108,7 @@ impl Session {
     pub(crate) fn begin(store: &dyn Store, id: SessionId) -> Session {
         let told = Arc::new(Told::default());
         let load = store.begin(id, told.clone()).unwrap();
-        Session { id, load, told, ticket: 0 }
+        Session { load, told, ticket: 0 }
     }
 
     /// Hands over one frame; the ticket, or why there is no permit.

@@ -20,7 +20,7 @@ pub(crate) fn script(seed: u64, n_acts: usize, n_seats: usize) -> Vec<Act> {
             0..3 => Act::Snapshot { seat, parts: 1 + chance.below(3) },
             3 => Act::Reload { seat },
             4 => Act::Urge,
-            5 => Act::Event { seat, bytes: 700 + chance.below(700), lazy: false },
+            5..8 => Act::Event { seat, bytes: 500 + chance.below(3_300), lazy: false },
             n => Act::Event { seat, bytes: chance.below(250), lazy: n > 16 },
         }
     };

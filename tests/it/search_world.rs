@@ -101,11 +101,11 @@ pub(crate) struct Slot {
     pub(crate) unanswered: BTreeMap<usize, u8>,
     /// Senders that were turned away in this load.
     pub(crate) turned_away: Vec<usize>,
-    /// The counter of room that is in use, and what was given back so far.
+    /// The counter of room that is in use.
     pub(crate) pending: i64,
-    pub(crate) released: u64,
-    /// Numbers for which room was reserved, by target.
-    pub(crate) reserved: BTreeMap<usize, u64>,
+    /// The newest ticket of this load that is on disk, and what is left of a load that fell.
+    pub(crate) proof: u64,
+    pub(crate) remains: Option<Machine>,
 }
 
 /// A state of the world.
@@ -170,8 +170,8 @@ impl World {
                 unanswered: BTreeMap::new(),
                 turned_away: Vec::new(),
                 pending: 0,
-                released: 0,
-                reserved: BTreeMap::new(),
+                proof: 0,
+                remains: None,
             })
         };
         let mut world = World {
@@ -288,7 +288,6 @@ impl World {
             Action::Release { count } => {
                 let slot = self.slot(session);
                 slot.pending -= count as i64;
-                slot.released += count;
             }
             Action::Receipts { .. } | Action::Closed { .. } | Action::Inspected { .. } => {}
         }
@@ -301,7 +300,6 @@ impl World {
         let message = message(from, to, self.sent[pair]);
         self.sent[pair] += 1;
         self.slot(to).pending += 1;
-        *self.slot(from).reserved.entry(to).or_default() += 1;
         let sends = vec![Addressed { target: id(to), message }];
         self.feed(plan, from, (vec![Input::Send { call: Call(0), sends }], NOW))
     }
@@ -323,6 +321,9 @@ impl World {
         for frame in self.queue.drain(..count).collect::<Vec<_>>() {
             self.write_frame(&frame)?;
             let slot = self.slot(frame.session);
+            if slot.load == frame.load && !slot.ended {
+                slot.proof = frame.ticket;
+            }
             if !told || slot.machine.is_none() || slot.load != frame.load || slot.ended {
                 continue;
             }
@@ -366,7 +367,7 @@ impl World {
     /// The actor is gone; its cell stays.
     pub(crate) fn end_load(&mut self, session: usize, orphaned: bool) {
         let slot = self.slot(session);
-        slot.machine = None;
+        slot.remains = slot.machine.take().filter(|_| orphaned);
         slot.orphaned = orphaned;
         slot.ended = false;
         slot.doing = Doing::Nothing;
@@ -387,10 +388,8 @@ impl World {
             slot.cell.clear();
             slot.control.clear();
             slot.unanswered.clear();
+            slot.remains = None;
             slot.load = 0;
-            slot.released = slot.durable.n_released();
-            let lanes = slot.durable.lanes.iter();
-            slot.reserved = lanes.map(|(to, lane)| (index(*to), lane.next - 1)).collect();
         }
         for session in 0..self.slots.len() {
             let undecided = self.ghost.n_undecided(id(session));
@@ -403,27 +402,32 @@ impl World {
         Ok(())
     }
 
+    /// Room that no written message holds any more is given back for a load that fell.
+    fn settle(&mut self, session: usize) {
+        let slot = self.slot(session);
+        let Some(mut machine) = slot.remains.take() else { return };
+        let effects = machine.step([Input::Flushed { ticket: slot.proof }], NOW);
+        for action in effects.actions {
+            if let Action::Release { count } = action {
+                slot.pending -= count as i64;
+            }
+        }
+        for (target, count) in machine.unproved() {
+            self.slot(index(target)).pending -= count as i64;
+        }
+    }
+
     /// A new actor: reads the journal, settles what its predecessor left, and goes on.
     pub(crate) fn load(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
+        self.settle(session);
         let slot = self.slot(session);
         slot.load += 1;
         slot.orphaned = false;
+        slot.proof = 0;
         let load = slot.load;
         let state = slot.durable.clone();
-        let surplus = state.n_released() - slot.released;
-        slot.pending -= surplus as i64;
-        slot.released = state.n_released();
-        let mut unused = Vec::new();
-        for (to, numbers) in &mut slot.reserved {
-            let given = state.lanes.get(&id(*to)).map_or(0, |lane| lane.next - 1);
-            unused.push((*to, *numbers - given));
-            *numbers = given;
-        }
         let unanswered = std::mem::take(&mut slot.unanswered);
         slot.machine = Some(Machine::new(state, plan.limits.clone()).unwrap());
-        for (to, count) in unused {
-            self.slot(to).pending -= count as i64;
-        }
         for (sender, _) in unanswered.into_iter().filter(|(_, count)| *count > 0) {
             self.slot(sender).control.push_back(Input::Lost { target: id(session) });
         }

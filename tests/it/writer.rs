@@ -210,7 +210,8 @@ impl Writer {
     }
 
     /// Ends the session's load and begins the next one from what the store shows. A store that is
-    /// poisoned shows what was settled and does not know what the disk holds: nothing is taken back.
+    /// poisoned shows what was settled and does not know what the disk holds: nothing is taken
+    /// back.
     pub(crate) fn reload(&mut self, seat: usize) -> Result<(), Trouble> {
         if let Some(fault) = self.store.fault() {
             return Err(Trouble::Fault(fault));

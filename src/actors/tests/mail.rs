@@ -1,90 +1,15 @@
 //! Mail between sessions: echo, full targets, failures, unloading.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::agents::{Echo, sink, soon, source};
 use super::town::{Town, factory};
-use crate::actors::{Agent, AgentError, Control, Next, StepFuture, Turn};
+use crate::actors::{AgentError, Control};
 use crate::config::Config;
 use crate::error::Code;
-use crate::protocol::session::AgentState;
-use crate::protocol::{Draft, Label};
-
-/// Sends each body back.
-struct Echo;
-
-impl Agent for Echo {
-    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async move {
-            for item in turn.messages().to_vec() {
-                let draft = Draft::text(item.from, item.message.body.as_str());
-                turn.stage(draft).await?;
-            }
-            Ok(Next::End)
-        })
-    }
-}
-
-/// Sends `left` messages to `sink`, as many as there is room for.
-struct Source {
-    left: u64,
-}
-
-impl Agent for Source {
-    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async move {
-            let sink = turn.find(&Label::new("sink").unwrap()).await?;
-            while self.left > 0 {
-                match turn.stage(Draft::text(sink, format!("{}", self.left))).await {
-                    Ok(_) => self.left -= 1,
-                    Err(error) if error.code() == Code::MailboxFull => return Ok(Next::Again),
-                    Err(error) if error.code() == Code::TurnLimit => return Ok(Next::Again),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Ok(Next::End)
-        })
-    }
-
-    fn state(&self) -> Option<AgentState> {
-        Some(AgentState(serde_json::value::to_raw_value(&self.left).unwrap()))
-    }
-}
-
-/// Handles everything, or panics at each `every`th message.
-struct Sink {
-    seen: Arc<AtomicUsize>,
-    every: usize,
-}
-
-impl Agent for Sink {
-    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async move {
-            for _ in turn.messages() {
-                let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-                assert!(self.every == 0 || !seen.is_multiple_of(self.every), "a bad message");
-            }
-            Ok(Next::End)
-        })
-    }
-}
-
-fn source(count: u64) -> Arc<dyn crate::actors::Factory> {
-    factory(move |seed| {
-        let left = seed.state.map(|state| serde_json::from_str(state.0.get()).unwrap());
-        Ok(Box::new(Source { left: left.unwrap_or(count) }))
-    })
-}
-
-fn sink(seen: &Arc<AtomicUsize>, every: usize) -> Arc<dyn crate::actors::Factory> {
-    let seen = Arc::clone(seen);
-    factory(move |_| Ok(Box::new(Sink { seen: Arc::clone(&seen), every })))
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it takes too long")
-}
+use crate::protocol::Draft;
 
 #[tokio::test]
 async fn mail_goes_to_an_agent_and_its_answer_comes_back() {

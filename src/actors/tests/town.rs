@@ -77,6 +77,7 @@ impl Town {
                         fallen.lock().unwrap().push(why);
                         shared.cell(id).push(Control::Respawn);
                     }
+                    other => drop(other),
                 }
             }
         });

@@ -30,6 +30,7 @@ pub(crate) struct Care {
     freeing: bool,
     saved_at: u64,
     cleaned_at: u64,
+    asked: cleaner::Asked,
 }
 
 impl Care {
@@ -40,7 +41,8 @@ impl Care {
             saving: false,
             freeing: false,
             saved_at: start.end,
-            cleaned_at: start.end,
+            cleaned_at: 0,
+            asked: cleaner::Asked::default(),
         }
     }
 }
@@ -209,19 +211,20 @@ impl Committer {
     }
 
     fn clean_when_due(&mut self, short: bool) {
-        let size = self.core.segments.size;
-        let grown = self.tail.at / size > self.care.cleaned_at / size;
+        // Counted in what frames took: the cleaner's own proofs must not call for the next round.
+        let grown = self.tail.carried - self.care.cleaned_at >= self.core.segments.size;
         if !(grown || short) || self.care.saving || self.care.freeing {
             return;
         }
-        self.care.cleaned_at = self.tail.at;
+        self.care.cleaned_at = self.tail.carried;
         let current = self.core.segments.of(self.tail.at);
         let plan = {
             let public = lock(&self.core.public);
             cleaner::plan(&public, &self.core.segments, current, short)
         };
-        if !plan.wanted.is_empty() {
-            self.core.wanted.wanted(plan.wanted);
+        let wanted = self.care.asked.ask(plan.wanted, self.tail.carried, self.tail.used());
+        if !wanted.is_empty() {
+            self.core.wanted.wanted(wanted);
         }
         if !plan.free.is_empty() {
             self.save(plan.free);

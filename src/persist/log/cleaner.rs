@@ -2,7 +2,10 @@
 //!
 //! **Boundary**: decides, touches no file.
 
+use std::collections::HashMap;
+
 use super::core::Public;
+use super::heads::IdHash;
 use super::segment::Segments;
 use crate::protocol::SessionId;
 
@@ -10,14 +13,16 @@ use crate::protocol::SessionId;
 const SPARE: u64 = 4;
 /// Sessions asked for a snapshot at once.
 const ASKED_MAX: usize = 256;
+/// The part of the log, from its old end, whose sessions are asked: one in this many segments.
+const OLDEST: usize = 4;
 
 /// What is to be done.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Segments to be freed once the heads are saved.
     pub(crate) free: Vec<u64>,
-    /// Sessions to be asked for a snapshot.
-    pub(crate) wanted: Vec<SessionId>,
+    /// Sessions to be asked for a snapshot, and the lowest position each needs.
+    pub(crate) wanted: Vec<(SessionId, u64)>,
 }
 
 /// Looks at the segments below `current`. A log that is not over twice its live bytes is left
@@ -40,8 +45,11 @@ pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bo
         .map(|(number, _)| *number)
         .collect();
     let left = used - free.len() as u64 * segments.size;
-    let wanted =
-        if left <= bound && !short { Vec::new() } else { holders(public, segments, current) };
+    let mut wanted = Vec::new();
+    if left > bound || short {
+        let oldest = old.get(old.len() / OLDEST).map_or(0, |number| number + 1);
+        wanted = holders(public, segments, oldest);
+    }
     Plan { free, wanted }
 }
 
@@ -69,18 +77,47 @@ fn needed(public: &Public, segments: &Segments, old: &[u64]) -> Vec<i64> {
         .collect()
 }
 
-/// The sessions that need the oldest segments, those of the oldest first.
-fn holders(public: &Public, segments: &Segments, current: u64) -> Vec<SessionId> {
+/// The sessions that need segments below `oldest`, those of the oldest first, and the position
+/// each of them needs.
+fn holders(public: &Public, segments: &Segments, oldest: u64) -> Vec<(SessionId, u64)> {
     let mut holders: Vec<(u64, SessionId)> = public
         .heads
         .iter()
-        .filter(|entry| !entry.quarantined && segments.of(entry.low) < current)
-        .map(|entry| (segments.of(entry.low), entry.session))
+        .filter(|entry| !entry.quarantined && segments.of(entry.low) < oldest)
+        .map(|entry| (entry.low, entry.session))
         .collect();
     if holders.len() > ASKED_MAX {
         holders.select_nth_unstable(ASKED_MAX);
         holders.truncate(ASKED_MAX);
     }
     holders.sort_unstable();
-    holders.into_iter().map(|(_, session)| session).collect()
+    holders.into_iter().map(|(low, session)| (session, low)).collect()
+}
+
+/// Who was asked and has not answered: nobody is asked twice for the same.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    sessions: HashMap<SessionId, u64, IdHash>,
+    since: u64,
+}
+
+impl Asked {
+    /// Those of `wanted` that are to be asked now. All are asked again when as much as the log
+    /// holds, `used`, was carried since: `carried` counts.
+    pub(crate) fn ask(
+        &mut self,
+        wanted: Vec<(SessionId, u64)>,
+        carried: u64,
+        used: u64,
+    ) -> Vec<SessionId> {
+        if carried - self.since >= used {
+            self.since = carried;
+            self.sessions.clear();
+        }
+        wanted
+            .into_iter()
+            .filter(|(session, low)| self.sessions.insert(*session, *low) != Some(*low))
+            .map(|(session, _)| session)
+            .collect()
+    }
 }

@@ -31,7 +31,9 @@ mod room;
 mod tail;
 
 mod open;
+mod reader;
 mod serve;
 mod store;
 
+pub use reader::{Damage, LogReader, VerifyReport};
 pub use store::LogStore;

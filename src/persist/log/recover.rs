@@ -89,9 +89,9 @@ fn unsound(walked: &Walked) -> Option<Fault> {
     supervisor.filter(|entry| entry.quarantined).map(|_| supervisor_damaged())
 }
 
-/// Nobody can tell what may be sent where: nothing may be written.
+/// Without the supervisor's journal nobody knows who may talk to whom.
 pub(crate) fn supervisor_damaged() -> Fault {
-    corrupt("the supervisor's own journal is damaged; for reading only")
+    corrupt("the supervisor's own journal is damaged; opened for reading only")
 }
 
 /// Marks the sessions whose replay needs a damaged frame, or one that is gone.

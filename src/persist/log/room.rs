@@ -10,7 +10,7 @@ use super::group::BLOCK;
 use super::load::LoadCell;
 use super::segment::lock;
 use crate::config::StoreConfig;
-use crate::error::Fault;
+use crate::error::{Code, Fault};
 use crate::persist::store::Purpose;
 
 /// Bytes of log for a frame beside its payload, about.
@@ -77,6 +77,9 @@ impl Room {
             let enough = waiting + n_frames * FRAME_COST <= ahead;
             return Ok(enough || n_frames == 1);
         };
+        if short.code == Code::StoreReadOnly {
+            return Err(short);
+        }
         let n_reserves = match purpose {
             Purpose::Send => 2,
             Purpose::Settle => 1,

@@ -58,10 +58,14 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Whether `header` comes next after `last`, or first. Segments that were freed in between are
-/// stepped over.
-pub(crate) fn follows(segments: &Segments, header: &GroupHeader, last: Option<&LastGroup>) -> bool {
-    let freed = |position: u64| position != NO_GROUP && !segments.is_live(position);
+/// Whether `header` comes next after `last`, or first. Groups whose positions are `gone`, since
+/// their segments were freed, are stepped over.
+pub(crate) fn follows(
+    header: &GroupHeader,
+    last: Option<&LastGroup>,
+    gone: impl Fn(u64) -> bool,
+) -> bool {
+    let freed = |position: u64| position != NO_GROUP && gone(position);
     match last {
         None => header.previous == NO_GROUP || freed(header.previous),
         Some(last) => {

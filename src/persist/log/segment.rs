@@ -80,6 +80,12 @@ impl Segments {
         lock(&self.names).live.iter().copied().collect()
     }
 
+    /// All segments, in use or kept, lowest first.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        let names = lock(&self.names);
+        names.live.union(&names.history).copied().collect()
+    }
+
     /// Whether a segment is there, in use or kept.
     pub(crate) fn exists(&self, number: u64) -> bool {
         let names = lock(&self.names);

@@ -289,6 +289,9 @@ impl Store for LogStore {
     fn recovery(&self) -> RecoveryReport {
         let mut report = self.core.report.clone();
         report.bytes_read = self.core.segments.bytes_read();
+        if let Some(fault) = self.core.fault().filter(|fault| fault.code == Code::JournalCorrupt) {
+            report.read_only = Some(fault.text);
+        }
         report
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Tail {
     claimed: u64,
     /// Segments below this position are ready to be written.
     pub(crate) ready: u64,
+    /// Bytes of log that groups with frames took, since the store was opened.
+    pub(crate) carried: u64,
     /// Memory for the next group.
     pub(crate) buffer: Vec<u8>,
     size: u64,
@@ -56,6 +58,7 @@ impl Tail {
             proved: 0,
             claimed: 0,
             ready: 0,
+            carried: 0,
             buffer: Vec::new(),
             size: core.segments.size,
             file: None,
@@ -116,7 +119,7 @@ impl Tail {
         header: &GroupHeader,
         bytes: &[u8],
     ) -> Result<(), Fault> {
-        let file = self.file(core).map_err(|error| unusable("open a segment", &error))?;
+        let file = self.file(core).map_err(|error| refused(core, "open a segment", &error))?;
         let offset = header.position % self.size;
         if let Err(error) = write_all(&*file, bytes, offset) {
             return Err(wipe(core, &*file, (offset, bytes.len() as u64), &error));
@@ -129,6 +132,9 @@ impl Tail {
         self.last_is_empty = header.frames == 0;
         self.claimed = header.flushed;
         self.end = header.end();
+        if header.frames > 0 {
+            self.carried += self.end - header.position;
+        }
         self.go_to(self.end);
         Ok(())
     }
@@ -164,9 +170,8 @@ impl Tail {
 
 /// A group could not be written: makes sure that nothing of it is found later. Gives the fault.
 fn wipe(core: &Core, file: &dyn DiskFile, (at, len): (u64, u64), error: &io::Error) -> Fault {
-    let fault = unusable("write to the log", error);
-    if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
-        core.room.set_short(Some(fault.clone()));
+    let fault = refused(core, "write to the log", error);
+    if fault.code == Code::StoreReadOnly {
         return fault;
     }
     if let Err(again) = write_zeros(file, at, len).and_then(|()| file.sync()) {
@@ -174,6 +179,15 @@ fn wipe(core: &Core, file: &dyn DiskFile, (at, len): (u64, u64), error: &io::Err
         let fault = Fault::new(Code::NotDurable, text);
         core.set_fault(fault.clone());
         return fault;
+    }
+    fault
+}
+
+/// The fault for a call that did nothing; on a read-only disk permits are refused from now on.
+fn refused(core: &Core, what: &str, error: &io::Error) -> Fault {
+    let fault = unusable(what, error);
+    if fault.code == Code::StoreReadOnly {
+        core.room.set_short(Some(fault.clone()));
     }
     fault
 }

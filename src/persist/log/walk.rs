@@ -133,7 +133,7 @@ impl Walk<'_> {
         if self.gap {
             return last.is_none_or(|last| header.number > last.number && header.run >= last.run);
         }
-        follows(self.segments, header, last)
+        follows(header, last, |position| !self.segments.is_live(position))
     }
 
     /// No group can be read at `at`: an unproved tail's end, or rot with unknown owners.

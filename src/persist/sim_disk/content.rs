@@ -28,8 +28,8 @@ struct Sector {
 }
 
 impl Content {
-    pub(super) fn durable(bytes: &[u8]) -> Self {
-        let bytes = Arc::new(bytes.to_vec());
+    pub(super) fn durable(bytes: Vec<u8>) -> Self {
+        let bytes = Arc::new(bytes);
         Content { now: Arc::clone(&bytes), flushed: bytes, ..Content::default() }
     }
 
@@ -107,6 +107,10 @@ impl Content {
 
     /// What a power loss leaves, by `choose`: 0 is what was flushed, `k` the k-th version since.
     pub(super) fn lose(&mut self, path: &str, choose: &mut dyn FnMut(&Unflushed<'_>) -> usize) {
+        if self.is_clean() {
+            self.now = Arc::clone(&self.flushed);
+            return;
+        }
         let mut left = self.flushed.as_ref().clone();
         let versions = self.lengths.len();
         let mut len = left.len();
@@ -126,7 +130,7 @@ impl Content {
             }
         }
         left.resize(len, 0);
-        *self = Content::durable(&left);
+        *self = Content::durable(left);
     }
 
     /// Changes the bytes in the cache and on the platter alike, as damage does.

@@ -71,7 +71,8 @@ impl SimDisk {
         self.state().faults.arm_kind(kind, n, fault);
     }
 
-    /// Makes every call from number `call` on fail and do nothing: the crash point. `None` lifts it.
+    /// Makes every call from number `call` on fail and do nothing: the crash point. `None` lifts
+    /// it.
     pub fn stop_at(&self, call: Option<u64>) {
         self.state().faults.stop_at(call);
     }

@@ -151,7 +151,7 @@ impl SimDisk {
         let mut state = self.state();
         let inode = state.names.find(path).unwrap_or_else(|| state.new_number());
         state.names.add_durable(path, inode);
-        state.inodes.entry(inode).or_default().content = Content::durable(bytes);
+        state.inodes.entry(inode).or_default().content = Content::durable(bytes.to_vec());
     }
 
     /// Turns one bit over, as rot does. Past the end it does nothing.

@@ -52,6 +52,8 @@ impl State {
             }
             Event::Taken { turn, taken } => self.taken(*turn, taken),
             Event::TurnEnded { turn, outcome, handled, state, again } => {
+                let completed = *outcome == TurnOutcome::Completed;
+                check(completed || state.is_none(), "a turn that failed keeps a state")?;
                 self.turn_ended((*turn, outcome), handled, *again)?;
                 if let Some(state) = state {
                     self.agent = Some(state.clone());
@@ -94,6 +96,7 @@ impl State {
         check(upto > lane.settled && upto < lane.next, "settled outside the unsettled")?;
         let newly = |refusal: &Refusal| refusal.n > lane.settled && refusal.n <= upto;
         check(refused.iter().all(newly), "a refusal outside the newly settled")?;
+        check(refused.is_sorted_by(|one, next| one.n < next.n), "refusals out of order")?;
         let count = upto - lane.settled;
         for _ in 0..count {
             lane.unsettled.pop_front();
@@ -136,7 +139,10 @@ impl State {
         check(!self.closed, "a turn after the close")?;
         check(self.turn.is_none(), "a turn within a turn")?;
         check(turn == self.turns + 1, "a turn is not the next one")?;
-        check(!taken.is_empty() || self.again.is_some(), "a turn without mail or wish")?;
+        let tried = self.inbox.iter().take(taken.len()).map(|item| item.attempts);
+        let wish = self.again.filter(|_| taken.is_empty());
+        let tried = tried.chain(wish).max().ok_or(Illegal("a turn without mail or wish"))?;
+        check(attempt == tried + 1, "an attempt is not the next one")?;
         let items = self.take(taken)?;
         self.turns = turn;
         let wished = taken.is_empty();
@@ -150,6 +156,7 @@ impl State {
     fn taken(&mut self, turn: u64, taken: &[u64]) -> Result<(), Illegal> {
         let open = self.turn.as_ref().is_some_and(|open| open.number == turn);
         check(open, "mail for a turn that is not open")?;
+        check(!taken.is_empty(), "took nothing")?;
         let items = self.take(taken)?;
         if let Some(open) = &mut self.turn {
             open.taken.extend(items);

@@ -227,10 +227,9 @@ pub enum Action {
         /// Receipts of its staged messages, in order.
         receipts: Vec<Receipt>,
     },
-    /// Give back room that was reserved for this session's pending mail. Lost with its load where
-    /// that ends before the action is carried out though its frame is on disk: who loads the
-    /// session next gives back what [`State::n_released`](super::state::State::n_released) counts
-    /// more than was given back so far.
+    /// Give back room that was reserved for this session's pending mail. Where the load ends
+    /// first, though its frame is on disk, whoever ends it feeds the last [`Input::Flushed`] and
+    /// carries out this one action.
     Release {
         /// For how many messages.
         count: u64,

@@ -160,7 +160,9 @@ impl Machine {
         for target in targets {
             self.flow(step, target);
         }
-        let senders: Vec<SessionId> = self.state.reports.keys().copied().collect();
+        // Whom the interrupted turn's dead were reported to was told everything.
+        let told = |sender: &&SessionId| !self.live.reported.contains_key(*sender);
+        let senders: Vec<SessionId> = self.state.reports.keys().filter(told).copied().collect();
         for sender in senders {
             self.report(step, sender);
         }

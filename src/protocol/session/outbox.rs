@@ -101,7 +101,7 @@ impl Machine {
         let settled = lane.settled;
         let live = self.live.lane(target, Some(lane));
         live.held = true;
-        live.dispatched = live.dispatched.min(first - 1).max(settled);
+        live.dispatched = live.dispatched.min(first.saturating_sub(1)).max(settled);
         self.await_answer(step.now, target);
     }
 

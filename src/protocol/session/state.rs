@@ -151,12 +151,6 @@ impl State {
     pub fn n_untaken(&self) -> u64 {
         self.inbox.iter().filter(|item| item.attempts == 0).count() as u64
     }
-
-    /// Numbers over all senders that need no room any more: refused, or accepted and once taken or
-    /// buried. Room that a load gave back is known by it when the next one is loaded.
-    pub fn n_released(&self) -> u64 {
-        self.counts.refused + self.counts.accepted - self.n_untaken()
-    }
 }
 
 impl Lane {

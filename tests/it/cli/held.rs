@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: whoever only looks needs no lock and changes nothing.
 
-use super::program::{Running, callboard, dump, finished, n_lines, trace};
+use super::program::{LineCounter, Running, callboard, dump, finished, trace};
 
 #[test]
 fn m58_a_held_store_can_be_dumped_and_verified_and_a_second_run_is_refused() {
@@ -12,8 +12,9 @@ fn m58_a_held_store_can_be_dumped_and_verified_and_a_second_run_is_refused() {
     let (trace, data_text) = (file.path.to_str().unwrap(), data.to_str().unwrap());
     let args =
         ["replay", trace, "--data", data_text, "--receipts", receipts.to_str().unwrap(), "--json"];
+    let mut written = LineCounter::new(&receipts);
     let mut holder = Running::start(callboard(args));
-    assert!(holder.wait_until(|| n_lines(&receipts) > 500), "it was over before");
+    assert!(holder.wait_until(|| written.count() > 500), "it was over before");
     holder.signal("STOP");
 
     let second = finished(["replay", trace, "--data", data_text]);

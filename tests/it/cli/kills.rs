@@ -11,18 +11,21 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::program::{
-    Running, assert_accepted_once, assert_sound, callboard, finished, is_long, n_lines, trace,
+    LineCounter, Running, assert_accepted_once, assert_sound, callboard, finished, is_long, trace,
 };
+
+/// As many sends as a replay has under way.
+const UNDER_WAY: usize = 1_024;
 
 #[test]
 fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     let seed = std::env::var("CALLBOARD_SEED").ok().map_or(14, |seed| seed.parse().unwrap());
     let file = trace();
-    let (n_kills, limit) = if is_long() { (20, file.trace.lines().len()) } else { (5, 6_000) };
+    let (n_kills, limit) = if is_long() { (20, file.trace.lines().len()) } else { (6, 20_000) };
     let lines = file.trace.first(Some(limit as u64));
     let home = tempfile::tempdir().expect("a directory");
     let (data, receipts) = (home.path().join("data"), home.path().join("receipts"));
-    let limit = limit.to_string();
+    let limit = lines.len().to_string();
     let args = [
         "replay",
         file.path.to_str().unwrap(),
@@ -36,12 +39,18 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     ];
 
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
+    let mut written = LineCounter::new(&receipts);
     for (kill, point) in points(&mut chance, n_kills, lines.len()).into_iter().enumerate() {
         let context = format!("seed {seed}, kill {kill} at receipt {point}");
-        let mut run = Running::start(callboard(args));
-        let patience = Duration::from_micros(chance.next_u64() % 50_000);
+        // Where the point is behind already, the kill meets the start of a run, or its recovery.
+        let moment = Duration::from_micros(chance.next_u64() % 50_000);
+        let is_behind = written.count() >= point;
         let start = Instant::now();
-        let seen = run.wait_until(|| n_lines(&receipts) >= point && start.elapsed() >= patience);
+        let mut run = Running::start(callboard(args));
+        let seen = run.wait_until(|| match is_behind {
+            true => start.elapsed() >= moment,
+            false => written.count() >= point,
+        });
         assert!(seen && !run.is_over(), "{context}: the run was over before: {:?}", run.finish());
         run.signal("KILL");
         let killed = run.finish();
@@ -64,11 +73,12 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     }
 }
 
-/// Numbers of receipts at which to kill, the first before there is any.
+/// Numbers of receipts at which to kill: two before there is any, none so late that the run might
+/// end meanwhile. A kill can cost as many receipts as there were sends under way.
 fn points(chance: &mut ChaCha8Rng, n_kills: usize, n_lines: usize) -> Vec<usize> {
-    let last = n_lines as u64 * 95 / 100;
-    let mut points: Vec<usize> =
-        (1..n_kills).map(|_| (chance.next_u64() % last) as usize).chain([0]).collect();
+    let last = (n_lines * 9 / 10).saturating_sub(n_kills * UNDER_WAY).max(1);
+    let point = |_| (chance.next_u64() % last as u64) as usize;
+    let mut points: Vec<usize> = (2..n_kills).map(point).chain([0, 0]).collect();
     points.sort_unstable();
     points
 }

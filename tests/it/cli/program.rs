@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -134,6 +135,8 @@ pub(super) fn assert_sound(data: &Path, context: &str) {
 
 fn person(label: &Value) -> u64 {
     let label = label.as_str().expect("a label");
+    // A session that a kill left half-made was made again under another label.
+    let label = label.split("-remade-").next().expect("a label");
     label.strip_prefix('p').and_then(|number| number.parse().ok()).expect("a person's label")
 }
 
@@ -172,7 +175,7 @@ impl Running {
     pub(super) fn finish(mut self) -> Finished {
         let mut output =
             Output { status: Default::default(), stdout: Vec::new(), stderr: Vec::new() };
-        let read = |from: Option<&mut dyn std::io::Read>, to: &mut Vec<u8>| {
+        let read = |from: Option<&mut dyn Read>, to: &mut Vec<u8>| {
             from.map(|from| from.read_to_end(to).expect("a pipe can be read"));
         };
         read(self.0.stdout.as_mut().map(|pipe| pipe as _), &mut output.stdout);
@@ -191,7 +194,26 @@ impl Drop for Running {
     }
 }
 
-/// The lines in a file that may not be there yet.
-pub(super) fn n_lines(path: &Path) -> usize {
-    fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
+/// Counts the lines of a file that grows and may not be there yet.
+pub(super) struct LineCounter {
+    path: PathBuf,
+    read: u64,
+    n_lines: usize,
+}
+
+impl LineCounter {
+    pub(super) fn new(path: &Path) -> Self {
+        LineCounter { path: path.to_owned(), read: 0, n_lines: 0 }
+    }
+
+    /// The lines so far.
+    pub(super) fn count(&mut self) -> usize {
+        let Ok(mut file) = fs::File::open(&self.path) else { return 0 };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(self.read)).expect("a file can be read from its middle");
+        file.read_to_end(&mut bytes).expect("a file can be read");
+        self.read += bytes.len() as u64;
+        self.n_lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.n_lines
+    }
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::program::{
-    Running, assert_accepted_once, assert_sound, callboard, finished, n_lines, trace,
+    LineCounter, Running, assert_accepted_once, assert_sound, callboard, finished, trace,
 };
 
 #[test]
@@ -14,11 +14,12 @@ fn an_interrupted_replay_stops_in_order_and_goes_on_later() {
     let home = tempfile::tempdir().expect("a directory");
     let (data, receipts) = (home.path().join("data"), home.path().join("receipts"));
     let base = ["replay", file.path.to_str().unwrap(), "--data", data.to_str().unwrap(), "--json"];
+    let mut written = LineCounter::new(&receipts);
     for signal in ["INT", "TERM"] {
-        let before = n_lines(&receipts);
+        let before = written.count();
         let args = base.into_iter().chain(["--receipts", receipts.to_str().unwrap()]);
         let mut run = Running::start(callboard(args));
-        assert!(run.wait_until(|| n_lines(&receipts) > before), "{signal}: it was over before");
+        assert!(run.wait_until(|| written.count() > before), "{signal}: it was over before");
         run.signal(signal);
         let stopped = run.finish();
         assert_eq!(stopped.code, Some(130), "{signal}: {stopped:?}");
@@ -26,7 +27,7 @@ fn an_interrupted_replay_stops_in_order_and_goes_on_later() {
         assert!(stopped.err.starts_with("callboard: interrupted"), "{signal}: {stopped:?}");
         assert_sound(&data, signal);
     }
-    let limit = (n_lines(&receipts) + 100).to_string();
+    let limit = (written.count() + 100).to_string();
     let went_on = finished(base.into_iter().chain(["--limit", &limit]));
     let summary = went_on.summary("the third run");
     assert_eq!(summary["recovery"]["cut_bytes"], 0, "{summary}");
@@ -41,7 +42,7 @@ fn a_temporary_directory_is_named_and_removed_also_after_an_interrupt() {
     let receipts = home.path().join("receipts");
     let args = ["replay", file.path.to_str().unwrap(), "--receipts", receipts.to_str().unwrap()];
     let mut run = Running::start(callboard(args));
-    assert!(run.wait_until(|| n_lines(&receipts) > 0), "it was over before");
+    assert!(run.wait_until(|| LineCounter::new(&receipts).count() > 0), "it was over before");
     run.signal("INT");
     let stopped = run.finish();
     assert_eq!(stopped.code, Some(130), "{stopped:?}");

@@ -1,0 +1,279 @@
+//! Reading a data directory without owning it: dump and verification, also while another process
+//! holds the store.
+//!
+//! **Invariant**: writes nothing, takes no lock, cuts nothing and quarantines nobody. It stops at
+//! the last whole group; what lies above what any header says is on disk is marked unproved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use super::group::{BLOCK, GroupHeader, NoHeader, Owner};
+use super::heads_file::{LastGroup, SavedHeads};
+use super::meta::{Meta, unknown_version, unusable};
+use super::replay::stored;
+use super::scan::{Window, end_of_content, follows};
+use super::segment::Segments;
+use crate::error::{Code, Fault};
+use crate::persist::disk::Disk;
+use crate::persist::store::StoredFrame;
+use crate::protocol::SessionId;
+
+/// How often a walk is begun again because a segment went away meanwhile.
+const WALKS_MAX: usize = 8;
+
+/// What is wrong somewhere in the log.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Damage {
+    /// Logical offset.
+    pub position: u64,
+    /// One sentence, lowercase.
+    pub what: String,
+    /// Whose frames are lost; empty when that is unknown.
+    pub sessions: Vec<SessionId>,
+}
+
+/// What verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct VerifyReport {
+    /// Whole groups, empty ones among them.
+    pub groups: u64,
+    /// Whole frames in them.
+    pub frames: u64,
+    /// Sessions with at least one.
+    pub sessions: u64,
+    /// Bytes from the start of each segment to the end of its last group.
+    pub bytes: u64,
+    /// Bytes above what is known to be on disk: not yet proved, or the rest of a torn write.
+    pub unproved_bytes: u64,
+    /// Damage below that.
+    pub damage: Vec<Damage>,
+}
+
+/// A data directory that is only read.
+pub struct LogReader {
+    disk: Arc<dyn Disk>,
+    segments: Segments,
+}
+
+impl LogReader {
+    /// Opens a data directory for reading. Works while another process holds the store.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when there is no journal, `JOURNAL_VERSION`, `JOURNAL_CORRUPT` for a directory
+    /// that does not say what it is, `STORE_UNUSABLE` when it cannot be read.
+    pub fn open(disk: Arc<dyn Disk>) -> Result<LogReader, Fault> {
+        let none = || Fault::new(Code::NotFound, "there is no journal in this directory");
+        let meta = Meta::read(&*disk)?.ok_or_else(none)?;
+        let segments = Segments::list(disk.clone(), meta.segment_bytes, true)
+            .map_err(|error| unusable("list the segments", &error))?;
+        Ok(LogReader { disk, segments })
+    }
+
+    /// Gives every whole frame in log order, those of freed segments that were kept among them.
+    /// Damaged frames are left out; [`LogReader::verify`] names them.
+    ///
+    /// # Errors
+    /// `JOURNAL_VERSION`, or `STORE_UNUSABLE` when it cannot be read.
+    pub fn frames(&self, each: &mut dyn FnMut(StoredFrame)) -> Result<(), Fault> {
+        let flushed = self.flushed()?;
+        let mut given = 0;
+        self.walk(flushed, &mut |found| {
+            if let Found::Group { header, owners, bytes } = found {
+                for owner in owners {
+                    let Some((frame, payload)) = header.frame(bytes, *owner) else { continue };
+                    // A walk that was begun again passes what it has given.
+                    if frame.position > given {
+                        given = frame.position;
+                        each(stored(&frame, payload.to_vec(), frame.position < flushed));
+                    }
+                }
+            }
+        })
+    }
+
+    /// Reads everything and says what is damaged.
+    ///
+    /// # Errors
+    /// `JOURNAL_VERSION`, or `STORE_UNUSABLE` when it cannot be read.
+    pub fn verify(&self) -> Result<VerifyReport, Fault> {
+        let flushed = self.flushed()?;
+        let mut report = VerifyReport::default();
+        let mut sessions = BTreeSet::new();
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+        self.walk(flushed, &mut |found| match found {
+            Found::Start => {
+                report = VerifyReport::default();
+                sessions.clear();
+                ends.clear();
+            }
+            Found::Group { header, owners, bytes } => {
+                report.groups += 1;
+                let end = ends.entry(self.segments.of(header.position)).or_default();
+                *end = header.end() - self.segments.start(self.segments.of(header.position));
+                if header.end() > flushed {
+                    report.unproved_bytes += header.end() - header.position.max(flushed);
+                }
+                let mut lost = BTreeMap::new();
+                for owner in owners {
+                    if header.frame(bytes, *owner).is_some() {
+                        report.frames += 1;
+                        sessions.insert(owner.session);
+                    } else {
+                        lost.entry(header.position + u64::from(owner.offset))
+                            .or_insert(owner.session);
+                    }
+                }
+                report.damage.extend(lost.into_iter().map(|(position, session)| Damage {
+                    position,
+                    what: "a frame is damaged".to_owned(),
+                    sessions: vec![session],
+                }));
+            }
+            Found::Unknown(position) => report.damage.push(Damage {
+                position,
+                what: "a group's header is damaged or missing".to_owned(),
+                sessions: Vec::new(),
+            }),
+            Found::Torn(bytes) => report.unproved_bytes += bytes,
+        })?;
+        report.sessions = sessions.len() as u64;
+        report.bytes = ends.values().sum();
+        Ok(report)
+    }
+
+    /// What the saved heads and every header say is on disk.
+    fn flushed(&self) -> Result<u64, Fault> {
+        let saved = SavedHeads::read(&*self.disk)?.map_or(0, |saved| saved.position);
+        let read_error = |error| unusable("read the log", &error);
+        let claims = self.again(|| super::scan::claims(&self.segments, 0)).map_err(read_error)?;
+        Ok(claims.flushed.max(saved))
+    }
+
+    /// Reads, and once more when a segment went away meanwhile.
+    fn again<T>(&self, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        for _ in 1..WALKS_MAX {
+            match read() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.segments.list_again()?;
+                }
+                done => return done,
+            }
+        }
+        read()
+    }
+
+    fn walk(&self, flushed: u64, each: &mut dyn FnMut(Found<'_>)) -> Result<(), Fault> {
+        let mut version = None;
+        let walked = self.again(|| {
+            each(Found::Start);
+            let mut walk = Walk {
+                segments: &self.segments,
+                window: Window::new(&self.segments),
+                flushed,
+                last: None,
+                gap: false,
+                version: None,
+            };
+            let done = walk.run(each);
+            version = walk.version;
+            done
+        });
+        walked.map_err(|error| unusable("read the log", &error))?;
+        version.map_or(Ok(()), |version| Err(unknown_version(version)))
+    }
+}
+
+enum Found<'a> {
+    /// The walk begins, or begins again.
+    Start,
+    Group {
+        header: &'a GroupHeader,
+        owners: &'a [Owner],
+        bytes: &'a [u8],
+    },
+    /// Damage below what is on disk, with unknown owners.
+    Unknown(u64),
+    /// Bytes of a torn write at the end.
+    Torn(u64),
+}
+
+struct Walk<'a> {
+    segments: &'a Segments,
+    window: Window<'a>,
+    flushed: u64,
+    last: Option<LastGroup>,
+    gap: bool,
+    version: Option<u32>,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, each: &mut dyn FnMut(Found<'_>)) -> io::Result<()> {
+        let mut end = 0;
+        for number in self.segments.all() {
+            let start = self.segments.start(number);
+            let stop = start + self.segments.size;
+            let mut at = start;
+            while at < stop {
+                if let Some(next) = self.group(at, each)? {
+                    at = next;
+                    end = next;
+                    continue;
+                }
+                let content = end_of_content(&mut self.window, at, stop)?;
+                if content == at {
+                    break;
+                }
+                if at >= self.flushed {
+                    each(Found::Torn(content - at));
+                    return Ok(());
+                }
+                if !std::mem::replace(&mut self.gap, true) {
+                    each(Found::Unknown(at));
+                } else {
+                    at += BLOCK;
+                }
+            }
+            if self.version.is_some() {
+                return Ok(());
+            }
+        }
+        if end < self.flushed && !self.gap {
+            each(Found::Unknown(end));
+        }
+        Ok(())
+    }
+
+    /// Gives the group at `at`, if a whole one that comes next lies there, and where it ends.
+    fn group(&mut self, at: u64, each: &mut dyn FnMut(Found<'_>)) -> io::Result<Option<u64>> {
+        let header = match self.window.header(at)? {
+            Ok(header) => header,
+            Err(NoHeader::Version(version)) => {
+                self.version = Some(version);
+                return Ok(None);
+            }
+            Err(NoHeader::Other) => return Ok(None),
+        };
+        let known = self.last.as_ref();
+        let next = if self.gap {
+            known.is_none_or(|last| header.number > last.number && header.run >= last.run)
+        } else {
+            let segments = self.segments;
+            follows(&header, known, |position| !segments.exists(segments.of(position)))
+        };
+        if !next {
+            return Ok(None);
+        }
+        let bytes = self.window.group(&header)?;
+        let Some(owners) = header.owners(bytes) else { return Ok(None) };
+        let whole = owners.iter().all(|owner| header.frame(bytes, *owner).is_some());
+        if !whole && at >= self.flushed {
+            return Ok(None);
+        }
+        each(Found::Group { header: &header, owners: &owners, bytes });
+        self.last =
+            Some(LastGroup { position: header.position, number: header.number, run: header.run });
+        self.gap = false;
+        Ok(Some(header.end()))
+    }
+}

@@ -1,0 +1,156 @@
+//! Freeing old segments, and what happens when there is no room.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::let_underscore_must_use,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::sync::Arc;
+
+use callboard::config::{History, StoreConfig};
+use callboard::error::Code;
+use callboard::persist::log::LogStore;
+use callboard::persist::store::{NoPermit, Purpose, Store, Urgency};
+use callboard::persist::{Disk, SimDisk};
+use callboard::protocol::Timestamp;
+
+use crate::log_world::{Session, Wanted, id, inline, payloads, small};
+
+fn log_files(disk: &SimDisk) -> usize {
+    disk.list("log").unwrap().len()
+}
+
+/// A store, and sessions that snapshot when they are asked to.
+struct Cleaned {
+    store: LogStore,
+    wanted: Arc<Wanted>,
+    sessions: Vec<Session>,
+}
+
+impl Cleaned {
+    fn open(disk: &SimDisk, config: &StoreConfig, n_sessions: u8) -> Cleaned {
+        let wanted = Arc::new(Wanted::default());
+        let store = LogStore::open_inline(Arc::new(disk.clone()), config, wanted.clone()).unwrap();
+        let sessions = (0..n_sessions).map(|n| Session::begin(&store, id(n))).collect();
+        Cleaned { store, wanted, sessions }
+    }
+
+    fn snapshot_the_wanted(&mut self) -> usize {
+        let wanted = std::mem::take(&mut *self.wanted.0.lock().unwrap());
+        for session in &wanted {
+            let n = usize::from(session.to_bytes()[0]);
+            if let Err(NoPermit::Fault(fault)) = self.sessions[n].snapshot(&self.store, &[b"state"])
+            {
+                assert_eq!(fault.code, Code::StoreFull);
+            }
+        }
+        wanted.len()
+    }
+}
+
+#[test]
+fn m61_the_log_stays_bounded_while_cold_sessions_are_asked_for_snapshots() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, ..small() };
+    let mut cleaned = Cleaned::open(&disk, &config, 8);
+    // Seven write once and fall silent; one writes on.
+    for n in 0..8 {
+        cleaned.sessions[n].put(&cleaned.store, b"[\"first\"]");
+    }
+    let mut asked = 0;
+    let mut most = 0;
+    for n in 0..300_u32 {
+        cleaned.sessions[0].put(&cleaned.store, format!("[{n}]").as_bytes());
+        asked += cleaned.snapshot_the_wanted();
+        most = most.max(log_files(&disk));
+    }
+    assert!(asked >= 8, "the sessions were asked for snapshots");
+    assert!(most < 40, "the log grew to {most} segments");
+    let replay = cleaned.store.replay(id(7)).unwrap();
+    assert_eq!(payloads(&replay), ["state"]);
+    assert!(cleaned.store.used_bytes() < 40 * 8_192);
+    drop(cleaned);
+    let store = inline(&disk.kill(), &config);
+    assert_eq!(store.heads().len(), 8);
+    assert_eq!(payloads(&store.replay(id(7)).unwrap()), ["state"]);
+    assert_eq!(store.recovery().quarantined, []);
+}
+
+#[test]
+fn a_log_that_was_cleaned_opens_without_its_heads() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, ..small() };
+    let mut cleaned = Cleaned::open(&disk, &config, 4);
+    for n in 0..200_usize {
+        cleaned.sessions[n % 4].put(&cleaned.store, format!("[{n}]").as_bytes());
+        cleaned.snapshot_the_wanted();
+    }
+    let before: Vec<_> = (0..4).map(|n| payloads(&cleaned.store.replay(id(n)).unwrap())).collect();
+    drop(cleaned);
+    let disk = disk.kill();
+    assert!(!disk.list("log").unwrap().contains(&format!("{:016x}", 0)));
+    disk.remove("heads").unwrap();
+    let store = inline(&disk, &config);
+    assert_eq!(store.recovery().quarantined, []);
+    let after: Vec<_> = (0..4).map(|n| payloads(&store.replay(id(n)).unwrap())).collect();
+    assert_eq!(after, before);
+}
+
+#[test]
+fn kept_segments_are_still_read_as_history() {
+    let disk = SimDisk::new();
+    let mut cleaned = Cleaned::open(&disk, &small(), 2);
+    for n in 0..150_u32 {
+        cleaned.sessions[0].put(&cleaned.store, format!("[{n}]").as_bytes());
+        cleaned.snapshot_the_wanted();
+    }
+    assert!(!disk.list("history").unwrap().is_empty());
+    let mut seen = Vec::new();
+    let mut before = None;
+    loop {
+        let page = cleaned.store.history(id(0), before, 7).unwrap();
+        seen.extend(page.frames.into_iter().map(|frame| frame.payload));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..150).rev().map(|n: u32| format!("[{n}]").into_bytes()).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn f43_a_full_disk_refuses_sends_first_and_serves_again_when_room_is_back() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, ..small() };
+    let mut cleaned = Cleaned::open(&disk, &config, 2);
+    cleaned.sessions[0].put(&cleaned.store, b"[0]");
+    disk.set_capacity(Some(disk.used_bytes() + 10_000));
+    let send = (Purpose::Send, Urgency::Now);
+    let settle = (Purpose::Settle, Urgency::Now);
+    let mut n_sent = 0;
+    let fault = loop {
+        match cleaned.sessions[0].try_append(&cleaned.store, b"[1]", send) {
+            Ok(_) => n_sent += 1,
+            Err(NoPermit::Fault(fault)) => break fault,
+            Err(NoPermit::Wait) => panic!("nothing is under way"),
+        }
+        assert!(n_sent < 100, "the disk has no room for this");
+    };
+    assert_eq!(fault.code, Code::StoreFull);
+    assert_eq!(cleaned.sessions[0].told.now().failed, None, "no send was touched");
+    cleaned.sessions[1].try_append(&cleaned.store, b"[2]", settle).unwrap();
+    assert_eq!(cleaned.sessions[1].told.now().failed, None, "what settles goes on");
+    assert_eq!(cleaned.store.fault(), None);
+    disk.set_capacity(None);
+    cleaned.store.tick(Timestamp(10_000));
+    cleaned.sessions[0].try_append(&cleaned.store, b"[3]", send).unwrap();
+    assert_eq!(cleaned.sessions[0].told.now().failed, None);
+    drop(cleaned);
+    let store = inline(&disk.kill(), &config);
+    assert_eq!(store.replay(id(0)).unwrap().frames.len(), n_sent + 2);
+    assert_eq!(payloads(&store.replay(id(1)).unwrap()), ["[2]"]);
+}
