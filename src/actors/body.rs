@@ -128,7 +128,7 @@ impl Resident {
         }
     }
 
-    /// The bus closes: who waits outside is told.
+    /// The bus or the session closes: who waits outside is told.
     pub(super) fn body_stops(&mut self) {
         if let Body::Driver(driver) = &mut self.body {
             driver.stop();
@@ -189,14 +189,15 @@ impl Resident {
 
     /// Where the end of the turn is decided, the machine answers for the staged messages' room.
     pub(super) fn body_committed(&mut self, events: &[Event]) {
-        let Body::Agent(AgentBody { place: Place::Parked(_, turn), .. }) = &mut self.body else {
-            return;
-        };
-        let completed = |event: &Event| {
-            matches!(event, Event::TurnEnded { outcome: TurnOutcome::Completed, .. })
-        };
-        if events.iter().any(completed) {
-            turn.keep_staged();
+        let completed = events.iter().find_map(|event| match event {
+            Event::TurnEnded { turn, outcome: TurnOutcome::Completed, .. } => Some(*turn),
+            _ => None,
+        });
+        let Some(completed) = completed else { return };
+        match &mut self.body {
+            Body::Agent(AgentBody { place: Place::Parked(_, turn), .. }) => turn.keep_staged(),
+            Body::Driver(driver) => driver.complete(completed),
+            Body::Absent | Body::Agent(_) => {}
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Cell {
     phase: Mutex<Phase>,
     /// Opened without its agent from now on.
     failed: AtomicBool,
+    /// Raised when the ways to this session are revoked.
+    epoch: AtomicU64,
     pub(super) room: Room,
     pub(super) proof: Proof,
 }
@@ -124,6 +126,7 @@ impl Cell {
             waker: Mutex::new(None),
             phase: Mutex::new(Phase::Cold),
             failed: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
             room: Room::new(config.limits.pending_max),
             proof: Proof::default(),
         })
@@ -233,7 +236,7 @@ impl Cell {
     /// For good: what waits is dropped, which answers it, and nothing more is taken.
     pub(super) fn shut(&self) {
         self.set_phase(Phase::Stopped);
-        self.room.forget_waiting();
+        drop(self.room.give_up_waiting());
         let mut lanes = self.lanes();
         lanes.shut = true;
         let dropped = std::mem::take(&mut *lanes);
@@ -305,6 +308,18 @@ impl Cell {
     /// From now on the session is opened without its agent. Returns whether it was so before.
     pub(super) fn set_failed(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Every way to this session is to be asked for again; who waits for room is told.
+    pub(super) fn revoke_ways(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        for waiting in self.room.give_up_waiting() {
+            waiting.push(Control::Revoke { target: self.id });
+        }
     }
 
     /// Polls the actor, where there is one.

@@ -74,7 +74,7 @@ pub enum Control {
         /// The target.
         target: SessionId,
         /// The route; none: there is no such session, or it may not be reached.
-        route: Result<Route, Refused>,
+        route: Result<Route, Error>,
     },
     /// The supervisor's word on a route for mail that is already queued.
     Delivers {

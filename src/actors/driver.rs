@@ -164,6 +164,8 @@ pub(super) struct DriverBody {
     /// What the open turn took, where nobody has received it.
     unclaimed: Option<Taken>,
     acknowledging: Option<Reply<()>>,
+    /// The turn that is decided to be handled.
+    completed: Option<u64>,
 }
 
 impl DriverBody {
@@ -175,6 +177,7 @@ impl DriverBody {
             open: None,
             unclaimed: None,
             acknowledging: None,
+            completed: None,
         }
     }
 
@@ -204,12 +207,18 @@ impl DriverBody {
         };
     }
 
+    /// The turn is decided to be handled, not interrupted.
+    pub(super) fn complete(&mut self, turn: u64) {
+        self.completed = Some(turn);
+    }
+
     pub(super) fn end(&mut self, turn: u64) {
         if self.open == Some(turn) {
             self.open = None;
             self.unclaimed = None;
+            let handled = self.completed == Some(turn);
             if let Some(reply) = self.acknowledging.take() {
-                answer(reply, Ok(()));
+                answer(reply, if handled { Ok(()) } else { Err(stale().into()) });
             }
         }
     }

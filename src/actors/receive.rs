@@ -27,7 +27,6 @@ impl Resident {
             Control::Arrived { reply } => self.body_asks(reply),
             Control::Input(input) => self.batch.push_back(input),
             Control::Routed { target, route } => {
-                let route = route.map_err(Into::into);
                 self.outgoing.borrow_mut().routed(target, route, &mut ready);
             }
             Control::Delivers { target, route } => {
@@ -39,7 +38,11 @@ impl Resident {
             Control::Unrouted { target } => {
                 self.outgoing.borrow_mut().unrouted(target, &mut ready);
             }
-            Control::Revoke { target } => self.outgoing.borrow_mut().revoke(target),
+            Control::Revoke { target } => {
+                if self.outgoing.borrow_mut().revoke(target, &mut ready) {
+                    self.batch.push_back(Input::HoldWish { held: false });
+                }
+            }
             Control::Granted { target } => self.granted(target, &mut ready),
             Control::Attach { .. }
             | Control::Take { .. }

@@ -14,13 +14,28 @@ use crate::protocol::session::{Created, Verdict};
 use crate::protocol::supervisor::{Origin, Record};
 use crate::protocol::{Label, SessionId};
 
-/// A way to a target.
+/// A way to a target, until that is revoked.
 #[derive(Clone)]
 pub struct Route {
     /// The target's inbox.
     pub cell: Arc<Cell>,
     /// What the target is told of mail by this route.
     pub verdict: Verdict,
+    /// The target's epoch when the way was granted.
+    epoch: u64,
+}
+
+impl Route {
+    /// Grants a way. Decide the verdict after, or with nothing between: a later change revokes.
+    pub fn new(cell: Arc<Cell>, verdict: Verdict) -> Self {
+        let epoch = cell.epoch();
+        Route { cell, verdict, epoch }
+    }
+
+    /// Whether the way still holds; otherwise it is to be asked for again.
+    pub(super) fn is_current(&self) -> bool {
+        self.cell.epoch() == self.epoch
+    }
 }
 
 /// A request to the supervisor.
@@ -237,7 +252,8 @@ impl RouteReply {
     }
 
     /// The route, or why not: [`Refused::not_found`] for all that may not be told apart.
-    pub fn answer(self, route: Result<Route, Refused>) {
+    /// A fault where the supervisor could not record what the answer waits for.
+    pub fn answer(self, route: Result<Route, Error>) {
         let target = self.0.target;
         self.0.answer(Control::Routed { target, route });
     }

@@ -83,18 +83,24 @@ impl Supervisor {
     }
 
     async fn journal(&mut self, events: &[Event], asked: bool) -> Result<(), Fault> {
+        if events.is_empty() && !asked {
+            return Ok(());
+        }
         let now = self.shared.clock.now();
-        let mut outcome = Ok(());
-        if !events.is_empty() {
-            outcome = self.stream.append(events, now).await;
-        }
-        if outcome.is_ok() {
-            outcome = self.stream.snapshot(&self.graph, asked, now).await;
-        }
-        if outcome.is_err() {
+        if !events.is_empty()
+            && let Err(fault) = self.stream.append(events, now).await
+        {
             self.read_back().await;
+            return Err(fault);
         }
-        outcome
+        // The events are on disk: without a snapshot, all that was decided holds.
+        if let Err(fault) = self.stream.snapshot(&self.graph, asked, now).await {
+            tracing::warn!(%fault, "no snapshot of the supervisor's stream");
+            if self.stream.has_failed() {
+                self.read_back().await;
+            }
+        }
+        Ok(())
     }
 
     /// After a fault: ends this load and reads the stream, so that memory is what the disk holds.
@@ -138,7 +144,9 @@ impl Supervisor {
             Request::Route { from, to, reply } => {
                 let route = self.graph.route(from, to);
                 let route = route.map(|()| self.route_to(to, Verdict::Allowed));
-                decided.once_on_disk(move || reply.answer(route));
+                decided.after.push(Box::new(move |_, outcome| {
+                    reply.answer(outcome.map_err(Error::from).and(route.map_err(Error::from)));
+                }));
             }
             Request::Delivery { from: _, to, reply } => {
                 let route = self.route_to(to, self.graph.verdict(to));
@@ -173,7 +181,7 @@ impl Supervisor {
     }
 
     fn route_to(&self, to: SessionId, verdict: Verdict) -> Route {
-        Route { cell: self.shared.cell(to), verdict }
+        Route::new(self.shared.cell(to), verdict)
     }
 
     /// Applies the events and answers when they are on disk.
@@ -231,17 +239,21 @@ impl Supervisor {
         reply: Reply<SessionId>,
         decided: &mut Decided,
     ) {
-        match outcome {
-            Ok(()) => {
-                self.record(vec![Event::Activated { id }], decided);
-                decided.answer(reply, Ok(id));
-            }
-            Err(error) => {
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        // It may have failed already: its agent could not be made.
+        let outcome = match (outcome, phase) {
+            (Ok(()), Some(Phase::Failed)) => Err(unmade()),
+            (outcome, _) => outcome,
+        };
+        match &outcome {
+            Ok(()) => self.record(vec![Event::Activated { id }], decided),
+            Err(error) if phase == Some(Phase::Provisioning) => {
                 let reason = error.to_string();
                 self.record(vec![Event::Failed { id, reason }], decided);
-                decided.answer(reply, Err(error));
             }
+            Err(_) => {}
         }
+        decided.answer(reply, outcome.map(|()| id));
     }
 
     fn close(&mut self, id: SessionId, reply: Reply<()>, decided: &mut Decided) {
@@ -255,7 +267,10 @@ impl Supervisor {
         }
         self.record(events, decided);
         decided.after.push(Box::new(move |supervisor, outcome| match outcome {
-            Ok(()) => supervisor.finish(id, reply),
+            Ok(()) => {
+                supervisor.shared.cell(id).revoke_ways();
+                supervisor.finish(id, reply);
+            }
             Err(fault) => drop(reply.send(Err(fault.into()))),
         }));
     }
@@ -279,6 +294,9 @@ impl Supervisor {
         decided: &mut Decided,
     ) {
         let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        // One that could not be made has no journal to say so in, and no mail.
+        let absent = |error: &Error| error.code() == Code::NotFound;
+        let outcome = if outcome.as_ref().is_err_and(absent) { Ok(()) } else { outcome };
         if outcome.is_ok() && phase == Some(Phase::Closing) {
             self.record(vec![Event::Closed { id }], decided);
         }
@@ -297,12 +315,14 @@ impl Supervisor {
             Fallen::Unmade { code, message } => format!("{code}: {message}"),
         };
         tracing::error!(session = %id, %reason, "the session has failed");
-        let lives = self.graph.sessions.get(&id).is_some_and(|it| it.phase == Phase::Active);
-        if lives {
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        if matches!(phase, Some(Phase::Provisioning | Phase::Active)) {
             self.record(vec![Event::Failed { id, reason }], decided);
         }
         decided.after.push(Box::new(move |supervisor, _| {
-            supervisor.shared.cell(id).push(Control::Fail);
+            let cell = supervisor.shared.cell(id);
+            cell.revoke_ways();
+            cell.push(Control::Fail);
         }));
     }
 
@@ -332,6 +352,11 @@ impl Decided {
             Err(fault) => drop(reply.send(Err(fault.into()))),
         }));
     }
+}
+
+fn unmade() -> Error {
+    let text = "no agent can be made for the session, which has failed; its label stays taken";
+    Refused::new(Code::InvalidArgument, text).into()
 }
 
 fn closed() -> Error {
