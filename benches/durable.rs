@@ -9,12 +9,14 @@
 mod common;
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use callboard::bus::{Agent, AgentError, BodySpec, Bus, Create, Next, Observer, StepFuture, Turn};
-use callboard::protocol::{Draft, Label, Message, SessionId, Workspace};
+use callboard::bus::{Bus, Observer};
+use callboard::config::History;
+use callboard::protocol::{Draft, Message};
 use callboard::{Config, Durability};
 use tokio::sync::mpsc;
 
@@ -48,45 +50,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct Sink;
-
-impl Agent for Sink {
-    fn step<'a>(&'a mut self, _turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async { Ok(Next::End) })
-    }
-}
-
-async fn open(
-    dir: &std::path::Path,
-    observer: Option<Arc<dyn Observer>>,
-) -> Result<Bus, Box<dyn Error>> {
+async fn open(dir: &Path, observer: Option<Arc<dyn Observer>>) -> Result<Bus, callboard::Error> {
     let mut config = Config::default();
     config.store.durability = Durability::Sync;
-    config.store.history = callboard::config::History::Drop;
-    let sink = |_| -> Result<Box<dyn Agent>, AgentError> { Ok(Box::new(Sink)) };
-    let mut builder = Bus::builder().data_dir(dir.join("data")).config(config).agent("sink", sink);
-    if let Some(observer) = observer {
-        builder = builder.observe(observer);
+    config.store.history = History::Drop;
+    let builder = common::with_sink(Bus::builder().data_dir(dir.join("data")).config(config));
+    match observer {
+        Some(observer) => builder.observe(observer).open().await,
+        None => builder.open().await,
     }
-    Ok(builder.open().await?)
 }
 
-async fn people(bus: &Bus, count: usize) -> Result<Vec<SessionId>, Box<dyn Error>> {
-    let mut tasks = tokio::task::JoinSet::new();
-    for n in 0..count {
-        let bus = bus.clone();
-        let body = BodySpec::Agent { name: "sink".to_owned(), settings: None };
-        let (label, workspace) = (Label::new(&format!("p{n}"))?, Some(Workspace::new("main")?));
-        tasks.spawn(async move { bus.create(Create { label, workspace, body }).await });
-    }
-    let ids = tasks.join_all().await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    bus.group(&Label::new("everyone")?, &ids).await?;
-    Ok(ids)
-}
-
-async fn messages_per_s(dir: &std::path::Path) -> Result<f64, Box<dyn Error>> {
+async fn messages_per_s(dir: &Path) -> Result<f64, Box<dyn Error>> {
     let bus = open(dir, None).await?;
-    let ids = people(&bus, SESSIONS).await?;
+    let ids = common::people(&bus, SESSIONS).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut senders = tokio::task::JoinSet::new();
     let began = Instant::now();
@@ -117,10 +94,10 @@ impl Observer for Accepted {
     }
 }
 
-async fn lone_sender(dir: &std::path::Path) -> Result<Duration, Box<dyn Error>> {
+async fn lone_sender(dir: &Path) -> Result<Duration, Box<dyn Error>> {
     let (seen, mut accepted) = mpsc::unbounded_channel();
     let bus = open(dir, Some(Arc::new(Accepted(seen)))).await?;
-    let ids = people(&bus, 2).await?;
+    let ids = common::people(&bus, 2).await?;
     let [from, to] = ids[..] else { return Err("two sessions were asked for".into()) };
     let mut times = Vec::new();
     for _ in 0..LONE {

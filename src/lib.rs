@@ -1,4 +1,4 @@
-//! A session bus: every session is an actor with its own inbox, outbox and journal.
+#![doc = include_str!("../README.md")]
 
 #[cfg(panic = "abort")]
 compile_error!("callboard catches the panics of agents and needs panic = \"unwind\"");

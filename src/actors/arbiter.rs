@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,6 +19,7 @@ use super::ending::{self, Remains};
 use super::load;
 use super::shared::Shared;
 use super::wake::{Batch, Queue};
+use crate::error::{Code, Fault};
 use crate::protocol::{SessionId, Timestamp};
 
 /// Threads that read journals for one arbiter, at most.
@@ -80,7 +82,13 @@ async fn run(local: &Rc<Local>) {
         let batch = Batch::begin();
         for cell in cells.drain(..) {
             cell.looked_at();
-            attend(local, &cell);
+            if catch_unwind(AssertUnwindSafe(|| attend(local, &cell))).is_err() {
+                // A bug: this session stays as it is until a restart, the others go on.
+                tracing::error!(session = %cell.id(), "the arbiter cannot attend to a session");
+                let text = "the session cannot be loaded or ended";
+                cell.set_phase(Phase::Quarantined(Fault::new(Code::NotDurable, text)));
+                local.leave(&cell);
+            }
         }
         drop(batch);
         tokio::task::yield_now().await;

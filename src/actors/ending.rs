@@ -187,7 +187,7 @@ pub(super) fn await_word(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
         return cell.shut();
     }
     match cell.take_word() {
-        None => return,
+        None => {}
         Some(Control::Fail) if cell.set_failed() => {
             // It falls without its agent too.
             cell.set_phase(Phase::Quarantined(fault.clone()));

@@ -154,6 +154,7 @@ impl Outgoing {
             return false;
         }
         way.awaits_room = false;
+        // Where the route was revoked meanwhile, it is asked for again.
         if let Some(route) = way.route_now()
             && let Some(Waiting::Send(send, hop)) = way.waiting.pop_front()
         {

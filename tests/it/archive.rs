@@ -8,7 +8,7 @@ use callboard::config::{History, StoreConfig};
 use callboard::persist::{LogStore, SimDisk};
 
 use crate::script::Act;
-use crate::truth::{Found, Promise, Truth, survey};
+use crate::truth::{Found, Promise, Truth, browse, survey};
 use crate::writer::{Opened, Trouble, Wanted, Writer};
 
 /// Sessions of a workload; the first is the supervisor's own stream.
@@ -101,6 +101,7 @@ pub(crate) fn recover(
         return Err(format!("opened with a fault: {fault}"));
     }
     let found = survey(&*opened.store, truth, promise)?;
+    browse(&*opened.store, truth, &found, config.history == History::Keep)?;
     Ok((Recovered { found, run: report.run }, disk.kill()))
 }
 

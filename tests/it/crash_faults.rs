@@ -6,7 +6,7 @@ use callboard::config::{History, StoreConfig};
 use callboard::persist::SimDisk;
 use callboard::persist::sim_disk::{CallKind, DiskFault};
 
-use crate::archive::{Lived, SEATS, live, quick_or_long, recover, recover_and_go_on, same, small};
+use crate::archive::{Lived, SEATS, live, quick_or_long, recover_and_go_on, small};
 use crate::script::{Act, script};
 use crate::truth::{Promise, Truth, survey};
 use crate::writer::Trouble;

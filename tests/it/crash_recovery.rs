@@ -2,7 +2,7 @@
 
 use callboard::config::{History, StoreConfig};
 use callboard::persist::SimDisk;
-use callboard::persist::sim_disk::{DiskFault, DiskImage};
+use callboard::persist::sim_disk::{DiskFault, DiskImage, Unflushed};
 
 use crate::archive::{Recovered, open, quick_or_long, recover, same, small};
 use crate::chance::Chance;
@@ -16,11 +16,24 @@ fn crash_points(workload: &Workload, n_points: usize) -> Vec<CrashPoint> {
     let mut points = Vec::new();
     while points.len() < n_points {
         let point = workload.crash_at(1 + chance.below(n_calls) as u64);
-        if point.name.contains("Sync log/") || chance.below(8) == 0 {
+        let writes_a_group = point.name.contains("Sync log/") && !point.name.contains(".tmp");
+        if writes_a_group || chance.below(16) == 0 {
             points.push(point);
         }
     }
     points
+}
+
+/// What power loss leaves: every other sector of a group, or any subset.
+fn torn(point: &CrashPoint, n: usize) -> SimDisk {
+    if n % 3 == 2 {
+        return point.disk.crash_seeded(n as u64);
+    }
+    point.disk.crash(|unflushed| match unflushed {
+        Unflushed::Sector { number, versions, .. } if number % 2 == n % 3 => *versions,
+        Unflushed::Sector { .. } => 0,
+        Unflushed::Length { .. } | Unflushed::Name { .. } => unflushed.versions(),
+    })
 }
 
 fn judged(
@@ -44,7 +57,7 @@ fn f38_a_crash_at_every_call_of_recovery_leaves_what_one_recovery_finds() {
         let workload = Workload::new(small(History::Drop), seed, 40);
         let config = &workload.config;
         for (n, point) in crash_points(&workload, quick_or_long(10, 60)).into_iter().enumerate() {
-            let image = point.disk.crash_seeded(n as u64).image();
+            let image = torn(&point, n).image();
             let (once, _) = judged(&SimDisk::from_image(&image), &point, config, &point.name);
             for call in 1..=n_calls_of_opening(&image, config) {
                 let disk = SimDisk::from_image(&image);
@@ -86,7 +99,7 @@ fn f38_f43_a_fault_at_every_call_of_recovery_changes_nothing_for_the_next_one() 
         let workload = Workload::new(small(History::Keep), seed, 40);
         let (config, mut n_refused) = (&workload.config, 0);
         for (n, point) in crash_points(&workload, quick_or_long(6, 40)).into_iter().enumerate() {
-            let image = point.disk.crash_seeded(n as u64).image();
+            let image = torn(&point, n).image();
             let (once, _) = judged(&SimDisk::from_image(&image), &point, config, &point.name);
             let calls = 1..=n_calls_of_opening(&image, config);
             for (call, fault) in calls.flat_map(|call| faults.map(|fault| (call, fault))) {
@@ -118,7 +131,7 @@ fn f43_a_torn_tail_on_a_full_or_read_only_disk_is_shown_and_cut_when_it_can_be()
         let workload = Workload::new(small(History::Keep), seed, 40);
         let config = &workload.config;
         for (n, point) in crash_points(&workload, quick_or_long(12, 40)).into_iter().enumerate() {
-            let image = point.disk.crash_seeded(n as u64).image();
+            let image = torn(&point, n).image();
             let (once, _) = judged(&SimDisk::from_image(&image), &point, config, &point.name);
             let disk = SimDisk::from_image(&image);
             disk.set_capacity(Some(disk.used_bytes()));

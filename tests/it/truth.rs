@@ -185,3 +185,34 @@ fn prefix(truth: &Truth, found: &[Found]) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Judges every session's history, page by page from the newest event back: to its beginning if
+/// it is `whole`, else at least over what the replay needs.
+pub(crate) fn browse(
+    store: &dyn Store,
+    truth: &Truth,
+    found: &[Found],
+    whole: bool,
+) -> Result<(), String> {
+    for (seat, (journal, here)) in truth.journals.iter().zip(found).enumerate() {
+        let (mut before, mut next) = (None, here.n_events);
+        loop {
+            let page = store.history(session(seat), before, 3);
+            let page = page.map_err(|fault| format!("seat {seat}: history: {fault}"))?;
+            for frame in &page.frames {
+                next = next.checked_sub(1).ok_or("history goes on before the first event")?;
+                if frame.payload != journal.events[next].payload {
+                    return Err(format!("seat {seat}: history: event {next} is another one"));
+                }
+            }
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        if next > here.n_events - here.frames.len() || (whole && next > 0) {
+            return Err(format!("seat {seat}: history ends at event {next}"));
+        }
+    }
+    Ok(())
+}

@@ -33,7 +33,12 @@ pub(super) struct Source {
 impl Agent for Source {
     fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
         Box::pin(async move {
-            let sink = turn.find(&Label::new("sink").unwrap()).await?;
+            let label = turn.label().as_str().replace("source", "sink");
+            let label = Label::new(&label).unwrap();
+            let sink = match turn.find(&label).await {
+                Ok(sink) => sink,
+                Err(_) => turn.find(&Label::new("sink").unwrap()).await?,
+            };
             while self.left > 0 {
                 match turn.stage(Draft::text(sink, format!("{}", self.left))).await {
                     Ok(_) => self.left -= 1,
@@ -84,4 +89,29 @@ pub(super) fn sink(seen: &Arc<AtomicUsize>, every: usize) -> Arc<dyn crate::acto
 
 pub(super) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it takes too long")
+}
+
+/// Waits within a step for a second message, off its arbiter, and handles both.
+pub(super) struct Pair;
+
+impl Agent for Pair {
+    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
+        Box::pin(async move {
+            let mut count = turn.messages().len();
+            while count < 2 {
+                count += turn.arrived().await?.len();
+                turn.blocking(|| std::thread::sleep(Duration::from_millis(1))).await?;
+            }
+            Ok(Next::End)
+        })
+    }
+}
+
+/// Never ends its step.
+pub(super) struct Stuck;
+
+impl Agent for Stuck {
+    fn step<'a>(&'a mut self, _: &'a mut Turn) -> StepFuture<'a> {
+        Box::pin(std::future::pending())
+    }
 }

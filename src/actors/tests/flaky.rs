@@ -23,6 +23,10 @@ pub(super) struct Failures {
     pub(super) full_every: u64,
     /// Every so many permits for anything else, one finds the log full.
     pub(super) settle_full_every: u64,
+    /// Every so many permits, one panics.
+    pub(super) panic_every: u64,
+    /// Replays find damage.
+    pub(super) damaged: bool,
 }
 
 pub(super) struct Flaky {
@@ -70,12 +74,16 @@ impl Store for Flaky {
     }
 
     fn replay(&self, session: SessionId) -> Result<Replay, Fault> {
+        if self.failures().damaged {
+            return Err(Fault::new(Code::JournalCorrupt, "a needed frame is damaged"));
+        }
         self.store.replay(session)
     }
 
     fn permit(&self, load: Load, bytes: usize, purpose: Purpose) -> Result<Permit, NoPermit> {
         let count = self.permits.fetch_add(1, Ordering::Relaxed) + 1;
         let failures = self.failures();
+        assert!(!due(count, failures.panic_every), "a bug in the actor");
         if due(count, failures.wait_every) {
             let tickets = Arc::clone(&self.tickets.lock().unwrap()[&load.session]);
             std::thread::spawn(move || tickets.room());

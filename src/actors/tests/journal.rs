@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::agents::{Echo, sink, soon, source};
 use super::flaky::{Failures, Flaky};
 use super::town::{Town, factory};
-use crate::actors::{Driver, Factory};
+use crate::actors::{Control, Driver, Factory};
 use crate::config::{Config, StoreConfig};
 use crate::error::Code;
 use crate::persist::store::SnapshotsWanted;
@@ -138,7 +138,8 @@ async fn failed_tickets_end_loads_and_everything_is_still_handled_once() {
 #[tokio::test]
 async fn a_full_journal_refuses_sends_and_keeps_what_settles() {
     let config = patient();
-    let failures = Failures { wait_every: 3, full_every: 5, settle_full_every: 7, ticket_every: 0 };
+    let failures =
+        Failures { wait_every: 3, full_every: 5, settle_full_every: 7, ..Failures::default() };
     let store = Flaky::new(&config.store, Failures::default());
     let seen = Arc::default();
     let town = Town::over(Arc::clone(&store) as _, config, bodies(&seen, 60));
@@ -151,6 +152,54 @@ async fn a_full_journal_refuses_sends_and_keeps_what_settles() {
     };
     let (handled, ()) = tokio::join!(pouring, failing);
     assert_eq!(handled, 240);
+    soon(town.shared.shut_down()).await;
+}
+
+#[tokio::test]
+async fn an_actor_that_panics_ends_its_load_and_nothing_is_lost_or_leaked() {
+    for panic_every in [13, 50] {
+        let config = patient();
+        let store = Flaky::new(&config.store, Failures::default());
+        let seen = Arc::default();
+        let town = Town::over(Arc::clone(&store) as _, config, bodies(&seen, 60));
+        let fountain = Fountain::new(&town).await;
+        let pouring = fountain.pour(&town);
+        let failing = async {
+            store.fail(Failures { panic_every, ..Failures::default() });
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            store.fail(Failures::default());
+        };
+        tokio::join!(pouring, failing);
+        soon(town.shared.shut_down()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_journal_leaves_mail_with_its_senders_until_it_can_be_read() {
+    let mut config = patient();
+    config.life.idle_unload = Duration::ZERO;
+    config.store.snapshot_every = 1_000;
+    let store = Flaky::new(&config.store, Failures::default());
+    let seen = Arc::default();
+    let town = Town::over(Arc::clone(&store) as _, config, bodies(&seen, 1));
+    let sink = town.agent("sink", "sink").await;
+    let sender = town.driver("sender").await;
+    soon(async {
+        while town.shared.cell(sink).phase() != crate::actors::cell::Phase::Cold {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    store.fail(Failures { damaged: true, ..Failures::default() });
+    soon(sender.send(Draft::text(sink, "a"))).await.unwrap();
+    let fault = soon(town.shared.call(sink, |reply| Control::Inspect { reply })).await;
+    assert_eq!(fault.unwrap_err().code(), Code::JournalCorrupt);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(town.inspect(sender.id()).await.unsettled, 1);
+    store.fail(Failures::default());
+    town.shared.cell(sink).push(Control::Respawn);
+    soon(town.shared.quiet()).await;
+    assert_eq!(town.inspect(sink).await.counts.handled, 1);
     soon(town.shared.shut_down()).await;
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::agents::{Echo, sink, soon, source};
+use super::agents::{Echo, Pair, Stuck, sink, soon, source};
 use super::town::{Town, factory};
 use crate::actors::{AgentError, Control};
 use crate::config::Config;
@@ -188,5 +188,75 @@ async fn a_session_without_its_factory_keeps_its_mail() {
     soon(town.shared.call(bad, |reply| Control::Close { reply })).await.unwrap();
     let inspection = town.inspect(bad).await;
     assert_eq!((inspection.pending, inspection.counts.dead), (0, 1));
+    soon(town.shared.shut_down()).await;
+}
+
+#[tokio::test]
+async fn a_step_can_ask_what_has_arrived_and_handles_it_with_its_turn() {
+    let town = Town::new(Config::default(), vec![("pair", factory(|_| Ok(Box::new(Pair))))]);
+    let pair = town.agent("pair", "pair").await;
+    let sender = town.driver("sender").await;
+    for text in ["a", "b"] {
+        soon(sender.send(Draft::text(pair, text))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    soon(town.shared.quiet()).await;
+    let inspection = town.inspect(pair).await;
+    assert_eq!((inspection.counts.handled, inspection.attempts), (2, 0));
+    soon(town.shared.shut_down()).await;
+}
+
+#[tokio::test]
+async fn a_step_that_never_ends_holds_up_the_close_of_nobody_else_and_not_for_ever() {
+    let mut config = Config::default();
+    config.life.stop_max = Duration::from_millis(50);
+    let town = Town::new(config, vec![("stuck", factory(|_| Ok(Box::new(Stuck))))]);
+    let stuck = town.agent("stuck", "stuck").await;
+    let mut sender = town.driver("sender").await;
+    soon(sender.send(Draft::text(stuck, "a"))).await.unwrap();
+    soon(async {
+        while town.inspect(stuck).await.taken == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let waiting = sender.take();
+    let (closed, ()) = soon(async { tokio::join!(waiting, town.shared.shut_down()) }).await;
+    assert_eq!(closed.unwrap_err().code(), Code::Closed);
+}
+
+#[tokio::test]
+async fn a_closed_session_ends_its_turn_and_its_mail_is_dead() {
+    let town = Town::new(Config::default(), vec![("stuck", factory(|_| Ok(Box::new(Stuck))))]);
+    let stuck = town.agent("stuck", "stuck").await;
+    let sender = town.driver("sender").await;
+    for _ in 0..3 {
+        soon(sender.send(Draft::text(stuck, "a"))).await.unwrap();
+    }
+    soon(town.shared.call(stuck, |reply| Control::Close { reply })).await.unwrap();
+    soon(sender.send(Draft::text(stuck, "late"))).await.unwrap();
+    soon(town.shared.quiet()).await;
+    let counts = town.inspect(stuck).await.counts;
+    assert_eq!(counts.dead + counts.refused, 4);
+    assert_eq!(town.inspect(sender.id()).await.counts.told_dead, counts.dead);
+    assert_eq!(town.shared.cell(stuck).n_pending(), 0);
+    soon(town.shared.shut_down()).await;
+}
+
+#[tokio::test]
+async fn a_failed_session_is_opened_without_its_agent() {
+    let seen = Arc::default();
+    let town = Town::new(Config::default(), vec![("sink", sink(&seen, 0))]);
+    let sink = town.agent("sink", "sink").await;
+    let sender = town.driver("sender").await;
+    town.shared.cell(sink).push(Control::Fail);
+    soon(sender.send(Draft::text(sink, "a"))).await.unwrap();
+    soon(async {
+        while town.inspect(sink).await.pending == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(seen.load(Ordering::Relaxed), 0);
     soon(town.shared.shut_down()).await;
 }

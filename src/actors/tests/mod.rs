@@ -4,4 +4,5 @@ mod agents;
 mod flaky;
 mod journal;
 mod mail;
+mod speed;
 mod town;

@@ -43,7 +43,8 @@ impl Machine {
     pub fn new(state: State, limits: Limits) -> Result<Self, Illegal> {
         let created = state.created.as_ref().ok_or(Illegal("no session was created"))?;
         let (id, label) = (created.id, created.label.clone());
-        Ok(Machine { id, label, state, live: Live::default(), limits })
+        let live = Live::resumed(&state, 0);
+        Ok(Machine { id, label, state, live, limits })
     }
 
     /// A session that is being made: its first frame, and the machine that goes on from it.

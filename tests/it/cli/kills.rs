@@ -40,7 +40,8 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
 
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
     let mut written = LineCounter::new(&receipts);
-    for (kill, point) in points(&mut chance, n_kills, lines.len()).into_iter().enumerate() {
+    for kill in 0..n_kills {
+        let point = point(&mut chance, written.count(), (kill, n_kills), lines.len());
         let context = format!("seed {seed}, kill {kill} at receipt {point}");
         // Where the point is behind already, the kill meets the start of a run, or its recovery.
         let moment = Duration::from_micros(chance.next_u64() % 50_000);
@@ -73,14 +74,21 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     }
 }
 
-/// Numbers of receipts at which to kill: two before there is any, none so late that the run might
-/// end meanwhile. A kill can cost as many receipts as there were sends under way.
-fn points(chance: &mut ChaCha8Rng, n_kills: usize, n_lines: usize) -> Vec<usize> {
-    let last = (n_lines * 9 / 10).saturating_sub(n_kills * UNDER_WAY).max(1);
-    let point = |_| (chance.next_u64() % last as u64) as usize;
-    let mut points: Vec<usize> = (2..n_kills).map(point).chain([0, 0]).collect();
-    points.sort_unstable();
-    points
+/// The number of receipts at which to kill next: twice before there is any, then spread over what is
+/// left. A kill can cost as many receipts as there were sends under way, so that less may be left
+/// than receipts tell; the point is never so late that the run might end meanwhile.
+fn point(
+    chance: &mut ChaCha8Rng,
+    n_receipts: usize,
+    (kill, n_kills): (usize, usize),
+    n_lines: usize,
+) -> usize {
+    let left = n_lines.saturating_sub(n_receipts + (kill + 1) * UNDER_WAY);
+    let most = (2 * left / (n_kills - kill)).min(left * 4 / 5).max(1);
+    match kill {
+        0 | 1 => 0,
+        _ => n_receipts + (chance.next_u64() % most as u64) as usize,
+    }
 }
 
 fn receipts_in(path: &Path, context: &str) -> Vec<[u64; 4]> {

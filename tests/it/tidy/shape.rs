@@ -13,7 +13,7 @@ pub(super) fn misshapen(source: &Source) -> Vec<String> {
     if n_lines > LINES_MAX {
         faults.push(source.fault(n_lines, &format!("a file has at most {LINES_MAX} lines")));
     }
-    if !source.text.starts_with("//!") {
+    if !["//!", "#![doc"].iter().any(|opening| source.text.starts_with(opening)) {
         faults.push(source.fault(1, "a file opens with `//!` and what it owns"));
     }
     for (at, line) in source.text.lines().enumerate() {
