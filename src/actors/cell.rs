@@ -94,8 +94,10 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    pub(super) fn into_input(self) -> Input {
+    /// `ended`: a session without its agent accepts nothing, whatever the way was granted for.
+    pub(super) fn into_input(self, ended: bool) -> Input {
         let Mail { from, first, messages, settled, verdict, bytes: _ } = self;
+        let verdict = if ended && verdict == Verdict::Allowed { Verdict::Closed } else { verdict };
         Input::Mail { from: from.id, first, messages, settled, verdict }
     }
 }

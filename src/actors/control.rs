@@ -9,7 +9,7 @@ use super::driver::Taken;
 use super::request::Route;
 use super::room::Staged;
 use crate::config::Durability;
-use crate::error::{Error, Refused};
+use crate::error::Error;
 use crate::protocol::session::{Created, Input, Inspection};
 use crate::protocol::{Draft, MessageId, SessionId, SourceKind};
 

@@ -47,8 +47,12 @@ pub(super) struct Remains {
 impl Resident {
     /// Ends the load. The next one begins when the committer has ended this one.
     pub(super) fn end(mut self, why: Why) {
+        let (appended, flushed) = self.machine.tickets();
         let unknown = match &why {
-            Why::Unload | Why::Stop | Why::Absent => Error::from(Ended::Closed),
+            Why::Unload | Why::Absent => Error::from(Ended::Closed),
+            // What was overdue may be on its way to the disk.
+            Why::Stop if appended == flushed => Ended::Closed.into(),
+            Why::Stop => not_durable().into(),
             Why::Fault(_) | Why::Panicked | Why::Unreadable(_) => not_durable().into(),
         };
         let body = std::mem::replace(&mut self.body, super::body::Body::Absent);

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::cell::Cell;
 use super::control::{Control, Reply};
-use crate::error::{Error, Fault, Refused};
+use crate::error::{Error, Fault};
 use crate::protocol::session::{Created, Verdict};
 use crate::protocol::supervisor::{Origin, Record};
 use crate::protocol::{Label, SessionId};
@@ -251,7 +251,7 @@ impl RouteReply {
         RouteReply(Asked { cell: Arc::clone(cell), target, answered: false })
     }
 
-    /// The route, or why not: [`Refused::not_found`] for all that may not be told apart.
+    /// The route, or why not: [`Refused::not_found`](crate::error::Refused::not_found) for all that may not be told apart.
     /// A fault where the supervisor could not record what the answer waits for.
     pub fn answer(self, route: Result<Route, Error>) {
         let target = self.0.target;

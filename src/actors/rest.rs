@@ -36,7 +36,8 @@ impl Resident {
             return self.stop_or_wait();
         }
         if self.is_idle() {
-            if self.machine.is_quiet() {
+            let (appended, flushed) = self.machine.tickets();
+            if appended == flushed {
                 self.cell.settle_down();
             } else if self.local.shared.unquiet.is_awaited() {
                 self.local.shared.store.urge();
@@ -66,7 +67,13 @@ impl Resident {
     }
 
     fn is_idle(&self) -> bool {
-        !self.machine.state().has_pending()
+        let state = self.machine.state();
+        // Without its agent a session does nothing more with what it has accepted.
+        let pending = match self.cell.is_failed() {
+            true => state.owes_others(),
+            false => state.has_pending(),
+        };
+        !pending
             && self.callers.is_empty()
             && !self.outgoing.borrow().is_waiting()
     }

@@ -63,6 +63,8 @@ pub struct Shared {
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
     closing: AtomicBool,
+    /// The arbiters are gone.
+    ended: AtomicBool,
 }
 
 impl Shared {
@@ -88,6 +90,7 @@ impl Shared {
             queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
             threads: Mutex::default(),
             closing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         });
         for (index, queue) in shared.queues.iter().enumerate() {
             match arbiter::start(index, Arc::clone(queue), Arc::clone(&shared)) {
@@ -112,7 +115,17 @@ impl Shared {
             let queue = self.queue_of(id);
             Cell::new(id, queue, Arc::clone(&self.unquiet), &self.config)
         });
-        Arc::clone(&made)
+        let made = Arc::clone(&made);
+        if self.ended.load(Ordering::Acquire) {
+            // No arbiter looks at it any more.
+            made.shut();
+        }
+        made
+    }
+
+    /// From now on the session is opened without its agent.
+    pub fn without_agent(&self, id: SessionId) {
+        self.cell(id).set_failed();
     }
 
     /// The inbox of a session that somebody has spoken to since the bus was opened.
@@ -195,6 +208,7 @@ impl Shared {
                 tracing::error!("an arbiter thread panicked");
             }
         }
+        self.ended.store(true, Ordering::Release);
         for cell in self.cells_now() {
             cell.shut();
         }

@@ -109,8 +109,9 @@ fn f58_m99_a_session_whose_agent_can_never_be_made_fails_once_and_keeps_its_labe
         let config = house::config(Durability::Sync);
         let bus = house::open_on(&disk, &config).await?;
         let [lead, worker] = house::circle(&bus, [("lead", "sink"), ("worker", "sink")]).await?;
-        let failed = house::create(&bus, "failed", "never").await?;
-        bus.quiet().await?;
+        let refused = house::create(&bus, "failed", "never").await.unwrap_err();
+        assert_eq!(refused.code(), callboard::Code::InvalidArgument);
+        let failed = bus.find(&house::label("failed")).await?;
         let mut bus = bus;
         for _ in 0..3 {
             assert_eq!(house::create(&bus, "failed", "sink").await.unwrap_err().code(),

@@ -27,6 +27,9 @@ fn f09_f55_a_closed_session_leaves_no_message_without_an_outcome_and_every_sende
         let taken = driver.take().await?;
         house::send_all(&bus, (one, target), ["1", "2", "3", "4"]).await?;
         house::send_all(&bus, (two, target), ["1", "2", "3", "4"]).await?;
+        while bus.inspect(target).await?.pending < 8 {
+            tokio::task::yield_now().await;
+        }
         // Full now: these wait for room, and find a closed door.
         let mut waiting = Vec::new();
         for from in [one, two, one] {
@@ -109,7 +112,9 @@ fn f09_m56_a_crash_anywhere_in_a_close_ends_as_closed_or_as_not_begun() {
             let ledger = Ledger::read(&bus).await;
             ledger.check_done(&when);
             ledger.check_receipts(&receipts, &when);
-            assert_eq!(ledger.fates(one, target), [Fate::Dead(DeadReason::Closed); 3], "{when}");
+            let ends = [Fate::Dead(DeadReason::Closed), Fate::Refused(Reason::Closed)];
+            let fates = ledger.fates(one, target);
+            assert!(fates.iter().all(|fate| ends.contains(fate)), "{when}: {fates:?}");
             bus.shut_down().await?;
             Ok::<bool, Error>(done)
         });

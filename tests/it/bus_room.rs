@@ -21,9 +21,7 @@ fn of_four() -> Config {
 /// Begins to send, in the order of the calls.
 fn begin(bus: &Bus, from: SessionId, draft: Draft) -> JoinHandle<Result<Receipt, Error>> {
     let bus = bus.clone();
-    let mut send = Box::pin(async move { bus.send_when_room(from, draft).await });
-    assert!(house::begin(send.as_mut()).is_none());
-    tokio::spawn(send)
+    house::start(async move { bus.send_when_room(from, draft).await })
 }
 
 #[test]
@@ -38,7 +36,7 @@ fn m33_f11_a_full_target_refuses_with_its_limit_and_leaves_no_trace_and_others_g
             let Err(Error::Refused(refused)) = answer else { panic!("{answer:?}") };
             assert_eq!(refused.code, Code::MailboxFull);
             assert_eq!((refused.limit, refused.current), (Some(4), Some(4)));
-            bus.send(lead, Draft::text(free, "go on")).await?;
+            house::send_all(&bus, (lead, free), ["go on"]).await?;
         }
         let ledger = Ledger::read(&bus).await;
         assert_eq!(ledger.fates(lead, full).len(), 4);

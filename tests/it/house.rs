@@ -10,9 +10,13 @@ use callboard::bus::{BodySpec, Builder, Bus, Create, Driver, Receipt};
 use callboard::persist::{Disk, SimDisk};
 use callboard::protocol::session::AgentState;
 use callboard::protocol::{Draft, Label, SessionId, Workspace};
+use callboard::protocol::supervisor::Phase;
 use callboard::{Code, Config, Durability, Error};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cast::{self, Gate, Obedient, Source};
+
+const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// A configuration for tests: one arbiter would hide races, so there are two; nothing that fails
 /// waits long for its next try.
@@ -124,6 +128,20 @@ pub(crate) async fn take_all(driver: &mut Driver, count: usize) -> Result<Vec<St
     Ok(texts)
 }
 
+/// Has every driver take and acknowledge until nothing is left to do anywhere.
+pub(crate) async fn drain(bus: &Bus) -> Result<(), Error> {
+    let mut driving = JoinSet::new();
+    for record in bus.list().await? {
+        if record.created.body == BodySpec::Driver && record.phase == Phase::Active {
+            let mut driver = bus.attach(record.created.id).await?;
+            driving.spawn(async move { take_all(&mut driver, usize::MAX).await });
+        }
+    }
+    bus.quiet().await?;
+    driving.shutdown().await;
+    Ok(())
+}
+
 /// Polls a future once, for its effect.
 pub(crate) fn begin<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
@@ -132,8 +150,22 @@ pub(crate) fn begin<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     }
 }
 
-/// Runs a scenario on a runtime of its own.
+/// Begins something now, in the order of the calls, and lets it go on by itself.
+pub(crate) fn start<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut future = Box::pin(future);
+    match begin(future.as_mut()) {
+        Some(output) => tokio::spawn(std::future::ready(output)),
+        None => tokio::spawn(future),
+    }
+}
+
+/// Runs a scenario on a runtime of its own. One that hangs is a broken promise.
 pub(crate) fn run<T>(scenario: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(scenario)
+    runtime.block_on(async {
+        tokio::time::timeout(HANGS_AFTER, scenario).await.expect("the scenario hangs")
+    })
 }

@@ -92,6 +92,22 @@ impl Ledger {
         texts.collect()
     }
 
+    /// How many turns of a session have taken a message.
+    pub(crate) fn attempts(&self, id: SessionId, message: MessageId) -> usize {
+        let arrivals = self.events(id).iter().filter_map(|event| match event {
+            Event::Accepted { arrival, message: it, .. } if it.id == message => Some(*arrival),
+            _ => None,
+        });
+        let arrivals: Vec<u64> = arrivals.collect();
+        let took = |event: &&Event| match event {
+            Event::TurnStarted { taken, .. } | Event::Taken { taken, .. } => {
+                taken.iter().any(|arrival| arrivals.contains(arrival))
+            }
+            _ => false,
+        };
+        self.events(id).iter().filter(took).count()
+    }
+
     /// How the turns of a session ended: the code of a failure, or none.
     pub(crate) fn turns(&self, id: SessionId) -> Vec<Option<String>> {
         let ends = self.events(id).iter().filter_map(|event| match event {

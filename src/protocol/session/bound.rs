@@ -35,7 +35,7 @@ impl Machine {
             if let Input::Mail { messages, .. } = input {
                 n_mail += messages.len();
             }
-            may_begin |= !matches!(input, Input::Inspect { .. } | Input::Busy { .. });
+            may_begin |= input.may_begin_turn();
             let turn = if may_begin { self.turn_bound(n_mail) } else { 0 };
             if fit.inputs > 0 && bytes + turn > frame_max {
                 break;
@@ -99,6 +99,13 @@ impl Machine {
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
         EVENT + turn.taken.len() * (EVENT + OUTCOME)
+    }
+}
+
+impl Input {
+    /// Whether a turn may begin with this input, though only because time has passed.
+    pub(super) fn may_begin_turn(&self) -> bool {
+        !matches!(self, Input::Inspect { .. } | Input::Busy { .. })
     }
 }
 
