@@ -18,7 +18,7 @@ use super::request::{Fallen, Request};
 use super::resident::Resident;
 use super::run::{self, Run, Stepped};
 use super::turn::{Opening, Turn};
-use crate::error::{Code, Ended, Refused};
+use crate::error::{Code, Ended, Fault, Refused};
 use crate::protocol::session::state::Item;
 use crate::protocol::session::{BodySpec, End, Event, Failure, Input, TurnOutcome};
 
@@ -132,6 +132,13 @@ impl Resident {
     pub(super) fn body_stops(&mut self) {
         if let Body::Driver(driver) = &mut self.body {
             driver.stop();
+        }
+    }
+
+    /// Nothing is written any more: who waits outside for that is told.
+    pub(super) fn body_faults(&mut self, fault: &Fault) {
+        if let Body::Driver(driver) = &mut self.body {
+            driver.give_up(fault);
         }
     }
 

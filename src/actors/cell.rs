@@ -219,7 +219,9 @@ impl Cell {
     /// Takes the supervisor's word after a fall, where it has come.
     pub(super) fn take_word(&self) -> Option<Control> {
         let mut lanes = self.lanes();
-        let is_word = |control: &Control| matches!(control, Control::Respawn | Control::Fail);
+        let is_word = |control: &Control| {
+            matches!(control, Control::Respawn | Control::Withhold | Control::Fail)
+        };
         let place = lanes.control.iter().position(is_word)?;
         lanes.control.remove(place)
     }
@@ -319,8 +321,21 @@ impl Cell {
     /// Every way to this session is to be asked for again; who waits for room is told.
     pub(super) fn revoke_ways(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.call_waiting();
+    }
+
+    /// Who waits for room looks again at what there is.
+    fn call_waiting(&self) {
         for waiting in self.room.give_up_waiting() {
             waiting.push(Control::Revoke { target: self.id });
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn fault(&self) {
+        self.call_waiting();
+        if self.phase() == Phase::Live {
+            self.push(Control::Faulted);
         }
     }
 

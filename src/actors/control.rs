@@ -139,10 +139,15 @@ pub enum Control {
         /// Answered when that is durable.
         reply: Reply<()>,
     },
+    /// Nothing can be written any more: who waits for it is to be told.
+    Faulted,
     /// Append a snapshot: old segments wait for it.
     Snapshot,
     /// The supervisor's word after a fall: load again.
     Respawn,
+    /// The supervisor's word after a fall: [`Control::Respawn`] comes later; until then calls are
+    /// answered with the fault.
+    Withhold,
     /// The supervisor's word after a fall, or of a session that failed: from now on the session is
     /// opened without its agent.
     Fail,

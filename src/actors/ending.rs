@@ -176,6 +176,7 @@ fn tell_lost(local: &Local, cell: &Arc<Cell>, from: SessionId) {
 
 fn fall(local: &Local, cell: &Arc<Cell>, fault: Fault, why: Fallen) {
     tracing::error!(session = %cell.id(), %fault, "a session's load has fallen");
+    local.shared.look_for_fault();
     cell.set_phase(Phase::Fallen(fault));
     tell(local, cell, why);
 }
@@ -192,6 +193,10 @@ pub(super) fn await_word(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
     }
     match cell.take_word() {
         None => {}
+        Some(Control::Withhold) => {
+            cell.set_phase(Phase::Quarantined(fault.clone()));
+            cell.wake();
+        }
         Some(Control::Fail) if cell.set_failed() => {
             // It falls without its agent too.
             cell.set_phase(Phase::Quarantined(fault.clone()));
@@ -250,8 +255,10 @@ fn refuse(local: &Local, control: Control, error: &Error) {
         | Control::Revoke { .. }
         | Control::Leave { .. }
         | Control::Detach { .. }
+        | Control::Faulted
         | Control::Snapshot
         | Control::Respawn
+        | Control::Withhold
         | Control::Fail
         | Control::Stop => {}
     }

@@ -180,9 +180,10 @@ impl Outgoing {
         true
     }
 
-    /// Who queued for room while the way was revoked may have come too late to be told.
+    /// Who queued for room while the way was revoked, or while the store failed, may have come too
+    /// late to be told.
     fn look_behind(&self, route: &Route) {
-        if !route.is_current() {
+        if !route.is_current() || self.shared.store.fault().is_some() {
             self.cell.push(Control::Revoke { target: route.cell.id() });
         }
     }
@@ -245,6 +246,10 @@ impl Outgoing {
                 Ok(reservation) => self.leave(route, send, hop, reservation, ready),
                 Err(refused) => answer(send.reply, Err(refused.into())),
             };
+        }
+        if let Some(fault) = self.shared.store.fault() {
+            // There may never be room again.
+            return answer(send.reply, Err(fault.into()));
         }
         if route.cell.room.reserve_or_wait(&self.cell) {
             return self.leave(route, send, hop, Reservation::of(&route.cell), ready);

@@ -18,7 +18,7 @@ impl Resident {
                 let taken = Refused::new(Code::IdTaken, "the id is, or once was, in use");
                 answer(reply, Err(taken.into()));
             }
-            Control::Load | Control::Respawn => {}
+            Control::Load | Control::Respawn | Control::Withhold => {}
             Control::Send(send) => self.send(send, &mut ready),
             Control::Stage { draft, reply } => {
                 let hop = self.hop(draft.cause);
@@ -56,6 +56,11 @@ impl Resident {
             Control::Close { reply } => {
                 let call = self.call(Caller::Close(reply));
                 self.batch.push_back(Input::Close { call });
+            }
+            Control::Faulted => {
+                if let Some(fault) = self.local.shared.store.fault() {
+                    self.body_faults(&fault);
+                }
             }
             Control::Snapshot => self.snapshot_wanted = true,
             Control::Fail => self.fail(),

@@ -180,6 +180,9 @@ impl Resident {
             let polled = self.poll_body(task);
             match stepped {
                 Stepped::Blocked => {
+                    if self.stop_at.is_some() && self.local.shared.store.fault().is_some() {
+                        return After::End(Why::Stop);
+                    }
                     self.arm();
                     return After::Wait;
                 }
@@ -248,6 +251,7 @@ impl Resident {
                     return Stepped::Fell(fault);
                 }
                 Err(NoPermit::Fault(fault)) => {
+                    self.local.shared.look_for_fault();
                     let turned_away = self.turn_away(&fault);
                     let n_inspecting = self.put_inspections_first();
                     if n_inspecting > 0 {
@@ -354,8 +358,19 @@ impl Resident {
                     let busy = Input::Busy { target: self.cell.id(), first };
                     self.tell(from, busy);
                 }
+                Input::Close { call } => {
+                    // It is done when there is room, and nobody waits for that.
+                    if let Some(Caller::Close(reply)) = self.callers.remove(&call.0) {
+                        answer(reply, Err(fault.clone().into()));
+                    }
+                    self.batch.push_back(Input::Close { call });
+                }
                 rest => self.batch.push_back(rest),
             }
+        }
+        if self.local.shared.store.fault().is_some() {
+            // There will be no room again.
+            self.body_faults(fault);
         }
         any
     }

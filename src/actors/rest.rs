@@ -54,7 +54,8 @@ impl Resident {
 
     fn stop_or_wait(&mut self) -> After {
         let (appended, flushed) = self.machine.tickets();
-        if self.body.is_busy() {
+        // What a turn comes to cannot be kept where the journal has failed.
+        if self.body.is_busy() && self.local.shared.store.fault().is_none() {
             self.arm();
             return After::Wait;
         }
@@ -73,9 +74,7 @@ impl Resident {
             true => state.owes_others(),
             false => state.has_pending(),
         };
-        !pending
-            && self.callers.is_empty()
-            && !self.outgoing.borrow().is_waiting()
+        !pending && self.callers.is_empty() && !self.outgoing.borrow().is_waiting()
     }
 
     fn is_to_be_unloaded(&mut self) -> bool {

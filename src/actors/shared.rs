@@ -65,6 +65,8 @@ pub struct Shared {
     closing: AtomicBool,
     /// The arbiters are gone.
     ended: AtomicBool,
+    /// Everybody was told that nothing can be written any more.
+    faulted: AtomicBool,
 }
 
 impl Shared {
@@ -91,6 +93,7 @@ impl Shared {
             threads: Mutex::default(),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
         });
         for (index, queue) in shared.queues.iter().enumerate() {
             match arbiter::start(index, Arc::clone(queue), Arc::clone(&shared)) {
@@ -162,6 +165,17 @@ impl Shared {
     /// Loads a session that has, or may have, pending work.
     pub fn load(&self, id: SessionId) {
         self.cell(id).push(Control::Load);
+    }
+
+    /// A session has met a fault. Where it is the store's, and for good, all who wait for what
+    /// cannot come any more are told, once.
+    pub(super) fn look_for_fault(&self) {
+        if self.store.fault().is_none() || self.faulted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for cell in self.cells_now() {
+            cell.fault();
+        }
     }
 
     /// Figures since the bus was opened.

@@ -19,6 +19,8 @@ use crate::protocol::{SessionId, Timestamp};
 
 /// Requests decided in one append.
 const BATCH_MAX: usize = 1_024;
+/// The wait before a session whose journal failed is loaded again is doubled at most this often.
+const DOUBLINGS_MAX: u32 = 6;
 
 /// The supervisor's task.
 pub(crate) struct Supervisor {
@@ -303,15 +305,16 @@ impl Supervisor {
         decided.answer(reply, outcome);
     }
 
-    /// A session's load ended by itself: it is loaded again, within a bound; else it has failed.
+    /// A session's load ended by itself: it is loaded again. One that panics does so within a
+    /// bound, else it has failed; a journal that fails is not the session's doing, so there it only
+    /// waits longer each time.
     fn fallen(&mut self, id: SessionId, why: Fallen, decided: &mut Decided) {
-        let permanent = matches!(why, Fallen::Unmade { .. });
-        if !permanent && self.may_respawn(id) {
-            return self.shared.cell(id).push(Control::Respawn);
-        }
         let reason = match why {
+            Fallen::Fault(_) => return self.respawn_later(id),
+            Fallen::Panicked if self.count_fall(id) <= self.shared.config.life.respawn_max => {
+                return self.shared.cell(id).push(Control::Respawn);
+            }
             Fallen::Panicked => "its actor panicked too often".to_owned(),
-            Fallen::Fault(fault) => fault.to_string(),
             Fallen::Unmade { code, message } => format!("{code}: {message}"),
         };
         tracing::error!(session = %id, %reason, "the session has failed");
@@ -319,19 +322,37 @@ impl Supervisor {
         if matches!(phase, Some(Phase::Provisioning | Phase::Active)) {
             self.record(vec![Event::Failed { id, reason }], decided);
         }
-        decided.after.push(Box::new(move |supervisor, _| {
+        decided.after.push(Box::new(move |supervisor, outcome| {
             let cell = supervisor.shared.cell(id);
-            cell.revoke_ways();
+            // Where that cannot be recorded, it has failed until the next opening.
+            if outcome.is_ok() {
+                cell.revoke_ways();
+            }
             cell.push(Control::Fail);
         }));
     }
 
-    fn may_respawn(&mut self, id: SessionId) -> bool {
-        let (now, life) = (self.shared.clock.now(), &self.shared.config.life);
+    fn respawn_later(&mut self, id: SessionId) {
+        let (n_falls, cell) = (self.count_fall(id), self.shared.cell(id));
+        if n_falls <= 1 {
+            return cell.push(Control::Respawn);
+        }
+        cell.push(Control::Withhold);
+        let doublings = (n_falls - 2).min(DOUBLINGS_MAX);
+        let wait = self.shared.config.limits.resend_after * 2_u32.pow(doublings);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(wait).await;
+            cell.push(Control::Respawn);
+        });
+    }
+
+    /// Falls of a session within the window, with this one.
+    fn count_fall(&mut self, id: SessionId) -> u32 {
+        let (now, window) = (self.shared.clock.now(), self.shared.config.life.respawn_window);
         let falls = self.falls.entry(id).or_default();
         falls.push_back(now);
-        falls.retain(|at| at.after(life.respawn_window) > now);
-        falls.len() <= life.respawn_max as usize
+        falls.retain(|at| at.after(window) > now);
+        u32::try_from(falls.len()).unwrap_or(u32::MAX)
     }
 }
 

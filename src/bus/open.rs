@@ -120,7 +120,8 @@ impl Builder {
         for id in &survey.ended {
             shared.without_agent(*id);
         }
-        let house = Arc::new(House { shared: Arc::clone(&shared), recovery, stop: Stop::default() });
+        let house =
+            Arc::new(House { shared: Arc::clone(&shared), recovery, stop: Stop::default() });
         // From here on the cleaner may have sessions loaded.
         janitor.attach(&shared);
         supervise(&shared, (stream, graph), requests)?;

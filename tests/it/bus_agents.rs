@@ -17,11 +17,9 @@ async fn a_thousand_wait(order: &str, code: &str) -> Result<(), Error> {
     config.limits.pending_max = 2_000;
     let (builder, gate) = house::builder(Arc::new(SimDisk::new()), config);
     let bus = builder.open().await?;
-    let [lead, worker, other] = house::circle(
-        &bus,
-        [("lead", "sink"), ("worker", "obedient"), ("other", "obedient")],
-    )
-    .await?;
+    let [lead, worker, other] =
+        house::circle(&bus, [("lead", "sink"), ("worker", "obedient"), ("other", "obedient")])
+            .await?;
     house::send_all(&bus, (lead, worker), ["hold"]).await?;
     house::send_all(&bus, (lead, worker), (0..499).map(|n| n.to_string())).await?;
     house::send_all(&bus, (lead, worker), [order]).await?;
@@ -114,8 +112,10 @@ fn f58_m99_a_session_whose_agent_can_never_be_made_fails_once_and_keeps_its_labe
         let failed = bus.find(&house::label("failed")).await?;
         let mut bus = bus;
         for _ in 0..3 {
-            assert_eq!(house::create(&bus, "failed", "sink").await.unwrap_err().code(),
-                callboard::Code::NameTaken);
+            assert_eq!(
+                house::create(&bus, "failed", "sink").await.unwrap_err().code(),
+                callboard::Code::NameTaken
+            );
             let records = bus.list().await?;
             let record = records.iter().find(|record| record.created.id == failed).unwrap();
             assert_eq!(record.phase, callboard::protocol::supervisor::Phase::Failed);

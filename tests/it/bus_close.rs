@@ -88,7 +88,8 @@ fn f09_m56_a_crash_anywhere_in_a_close_ends_as_closed_or_as_not_begun() {
             let disk = SimDisk::new();
             let config = house::config(Durability::Sync);
             let bus = house::open_on(&disk, &config).await?;
-            let [one, target] = house::circle(&bus, [("one", "sink"), ("target", "driver")]).await?;
+            let [one, target] =
+                house::circle(&bus, [("one", "sink"), ("target", "driver")]).await?;
             let receipts = house::send_all(&bus, (one, target), ["1", "2", "3"]).await?;
             disk.stop_at(Some(disk.calls() + n));
             let closed = bus.close(target).await;

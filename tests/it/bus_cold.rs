@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use callboard::Durability;
 use callboard::bus::{Agent, AgentError, Page, Seed};
 use callboard::config::History;
 use callboard::persist::SimDisk;
 use callboard::protocol::Draft;
-use callboard::{Durability, Error};
 
 use crate::cast::Sink;
 use crate::house;
@@ -58,11 +58,9 @@ fn m55_m61_snapshot_and_replay_are_the_live_state_after_every_restart() {
         let mut disk = SimDisk::new();
         let config = house::small(Durability::Sync);
         let mut bus = house::open_on(&disk, &config).await?;
-        let [lead, worker, echo] = house::circle(
-            &bus,
-            [("lead", "obedient"), ("worker", "obedient"), ("echo", "echo")],
-        )
-        .await?;
+        let [lead, worker, echo] =
+            house::circle(&bus, [("lead", "obedient"), ("worker", "obedient"), ("echo", "echo")])
+                .await?;
         for round in 1..=12 {
             house::send_all(&bus, (lead, worker), ["a", "b", "fail"]).await?;
             house::send_all(&bus, (lead, echo), ["c", "d"]).await?;

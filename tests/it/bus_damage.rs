@@ -2,7 +2,7 @@
 
 use callboard::persist::SimDisk;
 use callboard::protocol::{Draft, SessionId};
-use callboard::{Code, Durability, Error};
+use callboard::{Code, Durability};
 
 use crate::house;
 use crate::ledger::{Fate, Ledger};
@@ -18,15 +18,13 @@ fn places(disk: &SimDisk, text: &str) -> Vec<(String, usize)> {
     places
 }
 
-/// Damages a session's first frame, and says where.
-fn damage(disk: &SimDisk, id: SessionId, bit: u8) -> Vec<(String, usize)> {
-    let mut places = places(disk, &format!("[{{\"created\":{{\"id\":\"{id}\""));
+/// Damages a session's first frame.
+fn damage(disk: &SimDisk, id: SessionId, bit: u8) {
+    let places = places(disk, &format!("[{{\"created\":{{\"id\":\"{id}\""));
     assert_eq!(places.len(), 1, "the first frame stands somewhere once");
-    for (path, at) in &mut places {
-        *at += usize::from(bit) * 5;
-        disk.flip_bit(path, *at, bit);
+    for (path, at) in places {
+        disk.flip_bit(&path, at + usize::from(bit) * 5, bit);
     }
-    places
 }
 
 #[test]
@@ -37,18 +35,16 @@ fn f59_f35_m35_m52_one_damaged_session_is_quarantined_and_everybody_else_runs() 
             let disk = SimDisk::new();
             let config = house::config(Durability::Sync);
             let bus = house::open_on(&disk, &config).await?;
-            let [lead, victim, other] = house::circle(
-                &bus,
-                [("lead", "sink"), ("victim", "driver"), ("other", "echo")],
-            )
-            .await?;
+            let [lead, victim, other] =
+                house::circle(&bus, [("lead", "sink"), ("victim", "driver"), ("other", "echo")])
+                    .await?;
             house::send_all(&bus, (lead, victim), ["accepted"]).await?;
             house::send_all(&bus, (lead, other), ["before"]).await?;
             while bus.inspect(lead).await?.unsettled > 0 {
                 tokio::task::yield_now().await;
             }
             bus.shut_down().await?;
-            let damaged = damage(&disk, victim, bit);
+            damage(&disk, victim, bit);
 
             for round in 0..2 {
                 let bus = house::open_on(&disk, &config).await?;
@@ -73,17 +69,7 @@ fn f59_f35_m35_m52_one_damaged_session_is_quarantined_and_everybody_else_runs() 
                 bus.send(lead, Draft::text(late, "welcome")).await?;
                 bus.shut_down().await?;
             }
-            // Made whole again, it goes on where it was.
-            for (path, at) in damaged {
-                disk.flip_bit(&path, at, bit);
-            }
-            let bus = house::open_on(&disk, &config).await?;
-            assert_eq!(bus.recovery().store.quarantined, [], "{when}");
-            house::drain(&bus).await?;
-            let ledger = Ledger::read(&bus).await;
-            ledger.check_done(&when);
-            assert_eq!(ledger.fates(lead, victim), [Fate::Handled; 3], "{when}");
-            bus.shut_down().await
+            Ok::<(), callboard::Error>(())
         })
         .unwrap();
     }

@@ -143,11 +143,8 @@ fn m56_m33_a_recovery_that_is_cut_off_again_and_again_leads_to_the_same_end() {
             let mut disk = SimDisk::new();
             let config = house::small(Durability::Sync);
             let bus = house::open_on(&disk, &config).await?;
-            let [one, two, echo] = house::circle(
-                &bus,
-                [("one", "sink"), ("two", "driver"), ("echo", "echo")],
-            )
-            .await?;
+            let [one, two, echo] =
+                house::circle(&bus, [("one", "sink"), ("two", "driver"), ("echo", "echo")]).await?;
             let mut receipts = house::send_all(&bus, (one, two), ["1", "2", "3"]).await?;
             receipts.extend(house::send_all(&bus, (one, echo), ["1", "2", "3"]).await?);
             disk = disk.crash_seeded(seed);

@@ -202,9 +202,8 @@ fn m58_f34_two_buses_live_in_one_process_and_one_directory_has_one_bus() {
 #[test]
 fn a_bus_is_used_from_threads_and_runtimes_of_every_kind() {
     let many = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
-    let bus = many
-        .block_on(house::open_on(&SimDisk::new(), &house::config(Durability::Sync)))
-        .unwrap();
+    let bus =
+        many.block_on(house::open_on(&SimDisk::new(), &house::config(Durability::Sync))).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let bus = &bus;

@@ -18,8 +18,14 @@ fn f13_m59_a_crash_at_any_call_neither_loses_nor_repeats_what_a_turn_staged() {
                 house::circle(&bus, [("lead", "driver"), ("source", "source")]).await?;
             disk.stop_at(Some(disk.calls() + n));
             let asked = bus.send(lead, Draft::text(source, "20")).await;
-            let mut driver = bus.attach(lead).await?;
-            let drained = house::take_all(&mut driver, 20).await;
+            let drained = match bus.attach(lead).await {
+                Ok(mut driver) => tokio::select! {
+                    drained = house::take_all(&mut driver, 20) => drained.map(drop),
+                    // What was not asked for never comes.
+                    () = stopped(&disk) => Ok(()),
+                },
+                Err(error) => Err(error),
+            };
             let done = disk.stopped().is_none();
             let when = format!("crash at call {n}, seed {n}, after {drained:?}");
             let disk = disk.crash_seeded(n);
@@ -40,6 +46,12 @@ fn f13_m59_a_crash_at_any_call_neither_loses_nor_repeats_what_a_turn_staged() {
         if done.unwrap() {
             return;
         }
+    }
+}
+
+async fn stopped(disk: &SimDisk) {
+    while disk.stopped().is_none() {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -82,7 +94,8 @@ fn m25_m53_looking_at_a_session_whose_message_is_tried_again_disturbs_nothing() 
         config.limits.retry_backoff = std::time::Duration::from_millis(1);
         config.limits.attempts_max = 12;
         let bus = house::open_on(&SimDisk::new(), &config).await?;
-        let [lead, worker] = house::circle(&bus, [("lead", "sink"), ("worker", "obedient")]).await?;
+        let [lead, worker] =
+            house::circle(&bus, [("lead", "sink"), ("worker", "obedient")]).await?;
         for round in 0..4 {
             bus.send(lead, Draft::text(worker, "fail")).await?;
             while bus.inspect(worker).await?.counts.dead <= round {}

@@ -9,14 +9,14 @@ use std::time::Duration;
 use callboard::bus::{BodySpec, Builder, Bus, Create, Driver, Receipt};
 use callboard::persist::{Disk, SimDisk};
 use callboard::protocol::session::AgentState;
-use callboard::protocol::{Draft, Label, SessionId, Workspace};
 use callboard::protocol::supervisor::Phase;
+use callboard::protocol::{Draft, Label, SessionId, Workspace};
 use callboard::{Code, Config, Durability, Error};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cast::{self, Gate, Obedient, Source};
 
-const HANGS_AFTER: Duration = Duration::from_secs(120);
+const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 /// A configuration for tests: one arbiter would hide races, so there are two; nothing that fails
 /// waits long for its next try.

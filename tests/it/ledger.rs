@@ -39,10 +39,23 @@ impl Ledger {
 
     /// As [`Ledger::read`], of some sessions.
     pub(crate) async fn read_of(bus: &Bus, ids: impl IntoIterator<Item = SessionId>) -> Ledger {
+        let ids: Vec<SessionId> = ids.into_iter().collect();
+        let mut ledger = Ledger::read_once(bus, &ids).await;
+        loop {
+            // Read one after the other, journals that grow meanwhile contradict each other.
+            let again = Ledger::read_once(bus, &ids).await;
+            if again == ledger {
+                return ledger;
+            }
+            ledger = again;
+        }
+    }
+
+    async fn read_once(bus: &Bus, ids: &[SessionId]) -> Ledger {
         let mut sessions = BTreeMap::new();
         for id in ids {
-            if let Some(events) = history(bus, id).await {
-                sessions.insert(id, events);
+            if let Some(events) = history(bus, *id).await {
+                sessions.insert(*id, events);
             }
         }
         Ledger { sessions }
@@ -142,9 +155,10 @@ impl Ledger {
     pub(crate) fn check_done(&self, when: &str) {
         self.check(when);
         for (from, to) in self.queued().keys() {
-            let open = self.fates(*from, *to).iter().position(|fate| {
-                matches!(fate, Fate::Queued | Fate::Accepted)
-            });
+            let open = self
+                .fates(*from, *to)
+                .iter()
+                .position(|fate| matches!(fate, Fate::Queued | Fate::Accepted));
             assert_eq!(open, None, "{when}: a message from {from} to {to} has no end");
             let dead = self.dead_letters(*to, *from);
             let noted = self.noted(*from, *to);
