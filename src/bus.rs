@@ -37,6 +37,7 @@ pub struct Bus {
 struct House {
     shared: Arc<Shared>,
     recovery: Recovery,
+    stop: open::Stop,
 }
 
 /// A session to be made.
@@ -279,8 +280,12 @@ impl Bus {
     ///
     /// # Errors
     /// The fault that kept the last commit from the disk.
+    ///
+    /// # Cancel safety
+    /// The stop goes on; a second call waits for the same end.
     pub async fn shut_down(&self) -> Result<(), Error> {
-        open::stop(&self.house.shared).await
+        self.house.stop.begin(&self.house.shared);
+        self.house.stop.wait().await
     }
 
     /// Whether a session exists; asked of the supervisor only where nobody has spoken to it yet.
@@ -310,6 +315,6 @@ fn entry(frame: StoredFrame) -> Result<Entry, Error> {
 
 impl Drop for House {
     fn drop(&mut self) {
-        open::signal_stop(&self.shared);
+        self.stop.begin(&self.shared);
     }
 }

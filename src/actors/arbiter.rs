@@ -97,7 +97,11 @@ async fn run(local: &Rc<Local>) {
 
 /// Looks at a session that was woken.
 fn attend(local: &Rc<Local>, cell: &Arc<Cell>) {
-    match cell.phase() {
+    let phase = cell.phase();
+    if phase != Phase::Live {
+        cell.not_live();
+    }
+    match phase {
         Phase::Live => cell.wake_actor(),
         Phase::Cold => {
             if local.shared.is_closing() {

@@ -18,7 +18,7 @@ use super::request::{Fallen, Request};
 use super::resident::Resident;
 use super::run::{self, Run, Stepped};
 use super::turn::{Opening, Turn};
-use crate::error::{Code, Ended, Refused};
+use crate::error::{Code, Ended, Fault, Refused};
 use crate::protocol::session::state::Item;
 use crate::protocol::session::{BodySpec, End, Event, Failure, Input, TurnOutcome};
 
@@ -128,10 +128,17 @@ impl Resident {
         }
     }
 
-    /// The bus closes: who waits outside is told.
+    /// The bus or the session closes: who waits outside is told.
     pub(super) fn body_stops(&mut self) {
         if let Body::Driver(driver) = &mut self.body {
             driver.stop();
+        }
+    }
+
+    /// Nothing is written any more: who waits outside for that is told.
+    pub(super) fn body_faults(&mut self, fault: &Fault) {
+        if let Body::Driver(driver) = &mut self.body {
+            driver.give_up(fault);
         }
     }
 
@@ -189,14 +196,15 @@ impl Resident {
 
     /// Where the end of the turn is decided, the machine answers for the staged messages' room.
     pub(super) fn body_committed(&mut self, events: &[Event]) {
-        let Body::Agent(AgentBody { place: Place::Parked(_, turn), .. }) = &mut self.body else {
-            return;
-        };
-        let completed = |event: &Event| {
-            matches!(event, Event::TurnEnded { outcome: TurnOutcome::Completed, .. })
-        };
-        if events.iter().any(completed) {
-            turn.keep_staged();
+        let completed = events.iter().find_map(|event| match event {
+            Event::TurnEnded { turn, outcome: TurnOutcome::Completed, .. } => Some(*turn),
+            _ => None,
+        });
+        let Some(completed) = completed else { return };
+        match &mut self.body {
+            Body::Agent(AgentBody { place: Place::Parked(_, turn), .. }) => turn.keep_staged(),
+            Body::Driver(driver) => driver.complete(completed),
+            Body::Absent | Body::Agent(_) => {}
         }
     }
 

@@ -29,6 +29,7 @@ impl Resident {
             Action::Ended { turn, receipts: _ } => self.body_ends(turn),
             Action::Release { count } => self.cell.release(count),
             Action::Closed { call } => {
+                self.body_stops();
                 if let Some(Caller::Close(reply)) = self.callers.remove(&call.0) {
                     answer(reply, Ok(()));
                 }

@@ -6,7 +6,7 @@
 //! looked. It is not storage: what matters is in a journal.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
@@ -21,6 +21,9 @@ use crate::persist::store::Tickets;
 use crate::protocol::session::{Created, Input, Verdict};
 use crate::protocol::{Message, SessionId};
 
+/// No round has this number.
+const NEVER: u64 = u64::MAX;
+
 /// The inbox cell of one session.
 pub struct Cell {
     id: SessionId,
@@ -30,11 +33,15 @@ pub struct Cell {
     mail_max: usize,
     mail_bytes_max: usize,
     scheduled: AtomicBool,
+    /// The arbiter's rounds when the session was woken and has not been drained since.
+    woken_at: AtomicU64,
     lanes: Mutex<Lanes>,
     waker: Mutex<Option<Waker>>,
     phase: Mutex<Phase>,
     /// Opened without its agent from now on.
     failed: AtomicBool,
+    /// Raised when the ways to this session are revoked.
+    epoch: AtomicU64,
     pub(super) room: Room,
     pub(super) proof: Proof,
 }
@@ -87,8 +94,10 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    pub(super) fn into_input(self) -> Input {
+    /// `ended`: a session without its agent accepts nothing, whatever the way was granted for.
+    pub(super) fn into_input(self, ended: bool) -> Input {
         let Mail { from, first, messages, settled, verdict, bytes: _ } = self;
+        let verdict = if ended && verdict == Verdict::Allowed { Verdict::Closed } else { verdict };
         Input::Mail { from: from.id, first, messages, settled, verdict }
     }
 }
@@ -114,10 +123,12 @@ impl Cell {
             mail_max: config.life.cell_max,
             mail_bytes_max: config.life.cell_bytes_max,
             scheduled: AtomicBool::new(false),
+            woken_at: AtomicU64::new(NEVER),
             lanes: Mutex::default(),
             waker: Mutex::new(None),
             phase: Mutex::new(Phase::Cold),
             failed: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
             room: Room::new(config.limits.pending_max),
             proof: Proof::default(),
         })
@@ -208,7 +219,9 @@ impl Cell {
     /// Takes the supervisor's word after a fall, where it has come.
     pub(super) fn take_word(&self) -> Option<Control> {
         let mut lanes = self.lanes();
-        let is_word = |control: &Control| matches!(control, Control::Respawn | Control::Fail);
+        let is_word = |control: &Control| {
+            matches!(control, Control::Respawn | Control::Withhold | Control::Fail)
+        };
         let place = lanes.control.iter().position(is_word)?;
         lanes.control.remove(place)
     }
@@ -227,7 +240,7 @@ impl Cell {
     /// For good: what waits is dropped, which answers it, and nothing more is taken.
     pub(super) fn shut(&self) {
         self.set_phase(Phase::Stopped);
-        self.room.forget_waiting();
+        drop(self.room.give_up_waiting());
         let mut lanes = self.lanes();
         lanes.shut = true;
         let dropped = std::mem::take(&mut *lanes);
@@ -262,8 +275,20 @@ impl Cell {
         if !self.scheduled.swap(true, Ordering::AcqRel)
             && let Some(me) = self.me.upgrade()
         {
+            self.woken_at.store(self.queue.rounds(), Ordering::Relaxed);
             self.queue.push(me);
         }
+    }
+
+    /// The session's actor drains the cell now.
+    pub(super) fn begin_round(&self) {
+        let woken_at = self.woken_at.swap(NEVER, Ordering::Relaxed);
+        self.queue.begin_round((woken_at != NEVER).then_some(woken_at));
+    }
+
+    /// The session has no actor: its wait for a load is not one for its neighbours.
+    pub(super) fn not_live(&self) {
+        self.woken_at.store(NEVER, Ordering::Relaxed);
     }
 
     /// The arbiter looks now: a later push wakes anew.
@@ -291,6 +316,31 @@ impl Cell {
     /// From now on the session is opened without its agent. Returns whether it was so before.
     pub(super) fn set_failed(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Every way to this session is to be asked for again; who waits for room is told.
+    pub(super) fn revoke_ways(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.call_waiting();
+    }
+
+    /// Who waits for room looks again at what there is.
+    fn call_waiting(&self) {
+        for waiting in self.room.give_up_waiting() {
+            waiting.push(Control::Revoke { target: self.id });
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn fault(&self) {
+        self.call_waiting();
+        if self.phase() == Phase::Live {
+            self.push(Control::Faulted);
+        }
     }
 
     /// Polls the actor, where there is one.

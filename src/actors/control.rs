@@ -9,7 +9,7 @@ use super::driver::Taken;
 use super::request::Route;
 use super::room::Staged;
 use crate::config::Durability;
-use crate::error::{Error, Refused};
+use crate::error::Error;
 use crate::protocol::session::{Created, Input, Inspection};
 use crate::protocol::{Draft, MessageId, SessionId, SourceKind};
 
@@ -74,7 +74,7 @@ pub enum Control {
         /// The target.
         target: SessionId,
         /// The route; none: there is no such session, or it may not be reached.
-        route: Result<Route, Refused>,
+        route: Result<Route, Error>,
     },
     /// The supervisor's word on a route for mail that is already queued.
     Delivers {
@@ -139,10 +139,15 @@ pub enum Control {
         /// Answered when that is durable.
         reply: Reply<()>,
     },
+    /// Nothing can be written any more: who waits for it is to be told.
+    Faulted,
     /// Append a snapshot: old segments wait for it.
     Snapshot,
     /// The supervisor's word after a fall: load again.
     Respawn,
+    /// The supervisor's word after a fall: [`Control::Respawn`] comes later; until then calls are
+    /// answered with the fault.
+    Withhold,
     /// The supervisor's word after a fall, or of a session that failed: from now on the session is
     /// opened without its agent.
     Fail,

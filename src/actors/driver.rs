@@ -13,7 +13,7 @@ use super::outgoing::answer;
 use super::resident::Resident;
 use super::shared::Shared;
 use super::turn::closed;
-use crate::error::{Ended, Error};
+use crate::error::{Ended, Error, Fault};
 use crate::protocol::session::state::Item;
 use crate::protocol::session::{End, Input};
 use crate::protocol::{Draft, SessionId, SourceKind};
@@ -164,6 +164,8 @@ pub(super) struct DriverBody {
     /// What the open turn took, where nobody has received it.
     unclaimed: Option<Taken>,
     acknowledging: Option<Reply<()>>,
+    /// The turn that is decided to be handled.
+    completed: Option<u64>,
 }
 
 impl DriverBody {
@@ -175,6 +177,7 @@ impl DriverBody {
             open: None,
             unclaimed: None,
             acknowledging: None,
+            completed: None,
         }
     }
 
@@ -197,6 +200,15 @@ impl DriverBody {
         self.give(Taken { turn, attempt, messages });
     }
 
+    pub(super) fn give_up(&mut self, fault: &Fault) {
+        if let Some(reply) = self.acknowledging.take() {
+            answer(reply, Err(fault.clone().into()));
+        }
+        if let Some(reply) = self.waiting.take() {
+            answer(reply, Err(fault.clone().into()));
+        }
+    }
+
     fn give(&mut self, taken: Taken) {
         self.unclaimed = match self.waiting.take() {
             Some(waiting) => waiting.send(Ok(taken)).err().and_then(Result::ok),
@@ -204,12 +216,18 @@ impl DriverBody {
         };
     }
 
+    /// The turn is decided to be handled, not interrupted.
+    pub(super) fn complete(&mut self, turn: u64) {
+        self.completed = Some(turn);
+    }
+
     pub(super) fn end(&mut self, turn: u64) {
         if self.open == Some(turn) {
             self.open = None;
             self.unclaimed = None;
+            let handled = self.completed == Some(turn);
             if let Some(reply) = self.acknowledging.take() {
-                answer(reply, Ok(()));
+                answer(reply, if handled { Ok(()) } else { Err(stale().into()) });
             }
         }
     }
@@ -246,6 +264,7 @@ impl Resident {
     /// What the driver's handle asks for.
     pub(super) fn drive(&mut self, control: Control) {
         let stopping = self.stop_at.is_some();
+        let fault = self.local.shared.store.fault();
         let Body::Driver(driver) = &mut self.body else { return not_driven(control) };
         let drives = |key: u64| driver.attached == Some(key);
         let input = match control {
@@ -263,6 +282,12 @@ impl Resident {
             }
             Control::Take { reply, .. } if stopping || self.machine.state().closed => {
                 answer(reply, Err(Ended::Closed.into()));
+                None
+            }
+            Control::Take { reply, .. } if fault.is_some() => {
+                if let Some(fault) = fault {
+                    answer(reply, Err(fault.into()));
+                }
                 None
             }
             Control::Take { key, reply } if drives(key) => driver.take(reply),

@@ -47,8 +47,12 @@ pub(super) struct Remains {
 impl Resident {
     /// Ends the load. The next one begins when the committer has ended this one.
     pub(super) fn end(mut self, why: Why) {
+        let (appended, flushed) = self.machine.tickets();
         let unknown = match &why {
-            Why::Unload | Why::Stop | Why::Absent => Error::from(Ended::Closed),
+            Why::Unload | Why::Absent => Error::from(Ended::Closed),
+            // What was overdue may be on its way to the disk.
+            Why::Stop if appended == flushed => Ended::Closed.into(),
+            Why::Stop => not_durable().into(),
             Why::Fault(_) | Why::Panicked | Why::Unreadable(_) => not_durable().into(),
         };
         let body = std::mem::replace(&mut self.body, super::body::Body::Absent);
@@ -172,6 +176,7 @@ fn tell_lost(local: &Local, cell: &Arc<Cell>, from: SessionId) {
 
 fn fall(local: &Local, cell: &Arc<Cell>, fault: Fault, why: Fallen) {
     tracing::error!(session = %cell.id(), %fault, "a session's load has fallen");
+    local.shared.look_for_fault();
     cell.set_phase(Phase::Fallen(fault));
     tell(local, cell, why);
 }
@@ -188,6 +193,10 @@ pub(super) fn await_word(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
     }
     match cell.take_word() {
         None => {}
+        Some(Control::Withhold) => {
+            cell.set_phase(Phase::Quarantined(fault.clone()));
+            cell.wake();
+        }
         Some(Control::Fail) if cell.set_failed() => {
             // It falls without its agent too.
             cell.set_phase(Phase::Quarantined(fault.clone()));
@@ -246,8 +255,10 @@ fn refuse(local: &Local, control: Control, error: &Error) {
         | Control::Revoke { .. }
         | Control::Leave { .. }
         | Control::Detach { .. }
+        | Control::Faulted
         | Control::Snapshot
         | Control::Respawn
+        | Control::Withhold
         | Control::Fail
         | Control::Stop => {}
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::cell::Cell;
-use super::control::{Receipt, Reply, Send};
+use super::control::{Control, Receipt, Reply, Send};
 use super::request::{DeliveryReply, Request, Route, RouteReply};
 use super::room::{Reservation, Staged};
 use super::shared::Shared;
@@ -112,7 +112,7 @@ impl Outgoing {
         let Some(way) = self.ways.get_mut(&draft.to).filter(|way| way.waiting.is_empty()) else {
             return Err(NotStaged::Ask(draft));
         };
-        let Some(route) = way.route.clone() else { return Err(NotStaged::Ask(draft)) };
+        let Some(route) = way.route_now() else { return Err(NotStaged::Ask(draft)) };
         let granted = way.granted.take();
         self.prepare(&route, draft, (SourceKind::Agent, hop), granted)
             .map_err(|refused| NotStaged::Error(refused.into()))
@@ -155,7 +155,7 @@ impl Outgoing {
         }
         way.awaits_room = false;
         // Where the route was revoked meanwhile, it is asked for again.
-        if let Some(route) = way.route.clone()
+        if let Some(route) = way.route_now()
             && let Some(Waiting::Send(send, hop)) = way.waiting.pop_front()
         {
             self.leave(&route, send, hop, reservation, ready);
@@ -167,7 +167,7 @@ impl Outgoing {
     /// Queues for room at a target that refused the turn.
     pub(super) fn wish(&mut self, target: SessionId) -> bool {
         let Some(way) = self.ways.get_mut(&target) else { return false };
-        let Some(route) = way.route.clone() else { return false };
+        let Some(route) = way.route_now() else { return false };
         if way.wished {
             return true;
         }
@@ -176,7 +176,16 @@ impl Outgoing {
             return false;
         }
         way.wished = true;
+        self.look_behind(&route);
         true
+    }
+
+    /// Who queued for room while the way was revoked, or while the store failed, may have come too
+    /// late to be told.
+    fn look_behind(&self, route: &Route) {
+        if !route.is_current() || self.shared.store.fault().is_some() {
+            self.cell.push(Control::Revoke { target: route.cell.id() });
+        }
     }
 
     /// Gives back room that a turn was granted and has not used.
@@ -186,12 +195,14 @@ impl Outgoing {
         }
     }
 
-    /// Routes to this target are to be asked for again.
-    pub(super) fn revoke(&mut self, target: SessionId) {
-        if let Some(way) = self.ways.get_mut(&target) {
-            way.route = None;
-            way.delivery = None;
-        }
+    /// The way to this target is to be asked for again, by who waits for room there too. Returns
+    /// whether the next turn has.
+    pub(super) fn revoke(&mut self, target: SessionId, ready: &mut Vec<Prepared>) -> bool {
+        let Some(way) = self.ways.get_mut(&target) else { return false };
+        way.awaits_room = false;
+        let wished = std::mem::replace(&mut way.wished, false);
+        self.go_on(target, ready);
+        wished
     }
 
     /// Lets what waits for a target go, in order, as far as it can.
@@ -201,7 +212,7 @@ impl Outgoing {
             if way.awaits_room || way.waiting.is_empty() {
                 return;
             }
-            let Some(route) = way.route.clone() else {
+            let Some(route) = way.route_now() else {
                 if !std::mem::replace(&mut way.asked, true) {
                     let reply = RouteReply::new(&self.cell, target);
                     let from = self.cell.id();
@@ -236,6 +247,10 @@ impl Outgoing {
                 Err(refused) => answer(send.reply, Err(refused.into())),
             };
         }
+        if let Some(fault) = self.shared.store.fault() {
+            // There may never be room again.
+            return answer(send.reply, Err(fault.into()));
+        }
         if route.cell.room.reserve_or_wait(&self.cell) {
             return self.leave(route, send, hop, Reservation::of(&route.cell), ready);
         }
@@ -243,6 +258,7 @@ impl Outgoing {
             way.waiting.push_front(Waiting::Send(send, hop));
             way.awaits_room = true;
         }
+        self.look_behind(route);
     }
 
     /// Room that was granted to the turn that sends.
@@ -312,8 +328,8 @@ impl Outgoing {
     /// The way for mail that is already queued; where it is not known yet, the parcel waits.
     pub(super) fn deliver(&mut self, target: SessionId, parcel: Parcel) -> Option<(Route, Parcel)> {
         let way = self.ways.entry(target).or_default();
-        if let Some(route) = way.route.as_ref().or(way.delivery.as_ref()) {
-            return Some((route.clone(), parcel));
+        if let Some(route) = way.route_now().or_else(|| way.delivery_now()) {
+            return Some((route, parcel));
         }
         way.undelivered.push(parcel);
         if !std::mem::replace(&mut way.delivery_asked, true) {
@@ -349,6 +365,20 @@ impl Outgoing {
             Waiting::Stage(..) => None,
         });
         sends.collect()
+    }
+}
+
+impl Way {
+    /// The way for sends, where it holds.
+    fn route_now(&mut self) -> Option<Route> {
+        self.route.take_if(|route| !route.is_current());
+        self.route.clone()
+    }
+
+    /// The way for queued mail, where it holds.
+    fn delivery_now(&mut self) -> Option<Route> {
+        self.delivery.take_if(|route| !route.is_current());
+        self.delivery.clone()
     }
 }
 

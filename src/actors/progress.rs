@@ -33,6 +33,10 @@ pub struct Progress {
     pub dead: u64,
     /// Messages that were offered again after they were decided.
     pub duplicates: u64,
+    /// The most rounds that a session had to wait for its turn on its arbiter, where a round is one
+    /// drain of one session within its budget. Bounded by the sessions that are busy there, not by
+    /// how much they have to do.
+    pub rounds_waited_max: u64,
 }
 
 impl Counters {
@@ -46,6 +50,7 @@ impl Counters {
             handled: read(&self.handled),
             dead: read(&self.dead),
             duplicates: read(&self.duplicates),
+            rounds_waited_max: 0,
         }
     }
 

@@ -18,7 +18,7 @@ impl Resident {
                 let taken = Refused::new(Code::IdTaken, "the id is, or once was, in use");
                 answer(reply, Err(taken.into()));
             }
-            Control::Load | Control::Respawn => {}
+            Control::Load | Control::Respawn | Control::Withhold => {}
             Control::Send(send) => self.send(send, &mut ready),
             Control::Stage { draft, reply } => {
                 let hop = self.hop(draft.cause);
@@ -27,7 +27,6 @@ impl Resident {
             Control::Arrived { reply } => self.body_asks(reply),
             Control::Input(input) => self.batch.push_back(input),
             Control::Routed { target, route } => {
-                let route = route.map_err(Into::into);
                 self.outgoing.borrow_mut().routed(target, route, &mut ready);
             }
             Control::Delivers { target, route } => {
@@ -39,7 +38,11 @@ impl Resident {
             Control::Unrouted { target } => {
                 self.outgoing.borrow_mut().unrouted(target, &mut ready);
             }
-            Control::Revoke { target } => self.outgoing.borrow_mut().revoke(target),
+            Control::Revoke { target } => {
+                if self.outgoing.borrow_mut().revoke(target, &mut ready) {
+                    self.batch.push_back(Input::HoldWish { held: false });
+                }
+            }
             Control::Granted { target } => self.granted(target, &mut ready),
             Control::Attach { .. }
             | Control::Take { .. }
@@ -53,6 +56,11 @@ impl Resident {
             Control::Close { reply } => {
                 let call = self.call(Caller::Close(reply));
                 self.batch.push_back(Input::Close { call });
+            }
+            Control::Faulted => {
+                if let Some(fault) = self.local.shared.store.fault() {
+                    self.body_faults(&fault);
+                }
             }
             Control::Snapshot => self.snapshot_wanted = true,
             Control::Fail => self.fail(),

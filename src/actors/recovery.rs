@@ -23,6 +23,8 @@ pub(crate) struct Survey {
     pub(crate) half_made: Vec<(SessionId, bool)>,
     /// Sessions whose end was decided and not finished.
     pub(crate) closing: Vec<SessionId>,
+    /// Sessions that take no turn any more: failed, closing or closed.
+    pub(crate) ended: Vec<SessionId>,
     /// Sessions whose journal is damaged where their replay needs it.
     pub(crate) quarantined: Vec<SessionId>,
 }
@@ -45,8 +47,12 @@ pub(crate) fn survey(store: &dyn Store, graph: &Graph) -> Result<Survey, Fault> 
                 let proven = has_journal.get(id).copied().unwrap_or(false);
                 survey.half_made.push((*id, proven));
             }
-            Phase::Closing => survey.closing.push(*id),
-            Phase::Active | Phase::Failed | Phase::Closed => {}
+            Phase::Closing => {
+                survey.closing.push(*id);
+                survey.ended.push(*id);
+            }
+            Phase::Failed | Phase::Closed => survey.ended.push(*id),
+            Phase::Active => {}
         }
     }
     let mut marks: HashMap<SessionId, Marks> = HashMap::new();

@@ -9,18 +9,33 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::cell::Cell;
 use super::control::{Control, Reply};
-use crate::error::{Error, Fault, Refused};
+use crate::error::{Error, Fault};
 use crate::protocol::session::{Created, Verdict};
 use crate::protocol::supervisor::{Origin, Record};
 use crate::protocol::{Label, SessionId};
 
-/// A way to a target.
+/// A way to a target, until that is revoked.
 #[derive(Clone)]
 pub struct Route {
     /// The target's inbox.
     pub cell: Arc<Cell>,
     /// What the target is told of mail by this route.
     pub verdict: Verdict,
+    /// The target's epoch when the way was granted.
+    epoch: u64,
+}
+
+impl Route {
+    /// Grants a way. Decide the verdict after, or with nothing between: a later change revokes.
+    pub fn new(cell: Arc<Cell>, verdict: Verdict) -> Self {
+        let epoch = cell.epoch();
+        Route { cell, verdict, epoch }
+    }
+
+    /// Whether the way still holds; otherwise it is to be asked for again.
+    pub(super) fn is_current(&self) -> bool {
+        self.cell.epoch() == self.epoch
+    }
 }
 
 /// A request to the supervisor.
@@ -236,8 +251,9 @@ impl RouteReply {
         RouteReply(Asked { cell: Arc::clone(cell), target, answered: false })
     }
 
-    /// The route, or why not: [`Refused::not_found`] for all that may not be told apart.
-    pub fn answer(self, route: Result<Route, Refused>) {
+    /// The route, or why not: [`Refused::not_found`](crate::error::Refused::not_found) for all that may not be told apart.
+    /// A fault where the supervisor could not record what the answer waits for.
+    pub fn answer(self, route: Result<Route, Error>) {
         let target = self.0.target;
         self.0.answer(Control::Routed { target, route });
     }

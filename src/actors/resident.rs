@@ -42,6 +42,8 @@ pub(super) struct Resident {
     pub(super) sights: Sights,
     /// Told when the first frame is on disk.
     maker: Option<Reply<()>>,
+    /// The first frame, until the journal has room for it.
+    first: Option<Effects>,
     /// When the arbiter wakes this session.
     pub(super) timer: Option<Timestamp>,
     pub(super) machine_wake: Option<Timestamp>,
@@ -107,6 +109,7 @@ impl Resident {
             snapshot_wanted: false,
             sights,
             maker: None,
+            first: None,
             timer: None,
             machine_wake: None,
             idle_since: None,
@@ -118,24 +121,34 @@ impl Resident {
         resident
     }
 
-    /// The session is being made: its first frame is handed over.
+    /// The session is being made: its first frame is to be handed over.
     pub(super) fn make(&mut self, effects: Effects, reply: Reply<()>) {
-        let bytes = serde_json::to_vec(&effects.events).map(|events| events.len());
-        let permit = bytes
-            .ok()
-            .and_then(|bytes| self.local.shared.store.permit(self.load, bytes, Purpose::Send).ok());
-        let Some(permit) = permit else {
-            // The load's first ticket fails, and with it the load.
-            let text = "the journal has no room for the session";
-            let fault = Fault::new(Code::StoreFull, text);
-            answer(reply, Err(fault.clone().into()));
-            self.cell.proof.settled(self.load.number, 1, Err(fault));
-            return;
-        };
         self.maker = Some(reply);
-        let now = self.local.shared.clock.now();
-        self.append(permit, effects, now);
+        self.first = Some(effects);
         self.body_starts();
+    }
+
+    /// Hands the first frame over, where that is still to be done. Without it nothing is decided.
+    fn hand_over_first(&mut self) -> Option<After> {
+        let first = self.first.take()?;
+        let bytes = serde_json::to_vec(&first.events).map_or(0, |events| events.len());
+        let fault = match self.local.shared.store.permit(self.load, bytes, Purpose::Send) {
+            Ok(permit) => {
+                let now = self.local.shared.clock.now();
+                self.append(permit, first, now);
+                return None;
+            }
+            Err(NoPermit::Wait) => {
+                self.first = Some(first);
+                self.arm();
+                return Some(After::Wait);
+            }
+            Err(NoPermit::Fault(fault)) => fault,
+        };
+        if let Some(maker) = self.maker.take() {
+            answer(maker, Err(fault.into()));
+        }
+        Some(After::End(Why::Absent))
     }
 
     /// The session was replayed.
@@ -152,6 +165,9 @@ impl Resident {
         if self.is_overdue() {
             return After::End(Why::Stop);
         }
+        if let Some(after) = self.hand_over_first() {
+            return after;
+        }
         for _ in 0..ROUNDS_MAX {
             if let Some(fault) = self.cell.proof.fault() {
                 return After::End(Why::Fault(fault));
@@ -164,6 +180,9 @@ impl Resident {
             let polled = self.poll_body(task);
             match stepped {
                 Stepped::Blocked => {
+                    if self.stop_at.is_some() && self.local.shared.store.fault().is_some() {
+                        return After::End(Why::Stop);
+                    }
                     self.arm();
                     return After::Wait;
                 }
@@ -197,7 +216,8 @@ impl Resident {
             self.receive(control);
         }
         self.scratch = control;
-        self.batch.extend(taken.mail.into_iter().map(super::cell::Mail::into_input));
+        let failed = self.cell.is_failed();
+        self.batch.extend(taken.mail.into_iter().map(|mail| mail.into_input(failed)));
         taken.more
     }
 
@@ -231,7 +251,15 @@ impl Resident {
                     return Stepped::Fell(fault);
                 }
                 Err(NoPermit::Fault(fault)) => {
-                    if !self.turn_away(&fault) {
+                    self.local.shared.look_for_fault();
+                    let turned_away = self.turn_away(&fault);
+                    let n_inspecting = self.put_inspections_first();
+                    if n_inspecting > 0 {
+                        // Looking needs no room.
+                        self.decide(n_inspecting, None);
+                        return Stepped::Done;
+                    }
+                    if !turned_away {
                         let wait = self.local.shared.config.limits.resend_after;
                         self.blocked_until = Some(self.local.shared.clock.now().after(wait));
                         return Stepped::Blocked;
@@ -330,10 +358,36 @@ impl Resident {
                     let busy = Input::Busy { target: self.cell.id(), first };
                     self.tell(from, busy);
                 }
+                Input::Close { call } => {
+                    // It is done when there is room, and nobody waits for that.
+                    if let Some(Caller::Close(reply)) = self.callers.remove(&call.0) {
+                        answer(reply, Err(fault.clone().into()));
+                    }
+                    self.batch.push_back(Input::Close { call });
+                }
                 rest => self.batch.push_back(rest),
             }
         }
+        if self.local.shared.store.fault().is_some() {
+            // There will be no room again.
+            self.body_faults(fault);
+        }
         any
+    }
+
+    /// Moves what only looks in front of what waits for room; how many there are.
+    fn put_inspections_first(&mut self) -> usize {
+        let (mut looking, mut waiting) = (VecDeque::new(), VecDeque::new());
+        for input in std::mem::take(&mut self.batch) {
+            match input {
+                Input::Inspect { .. } => looking.push_back(input),
+                _ => waiting.push_back(input),
+            }
+        }
+        let n_looking = looking.len();
+        looking.append(&mut waiting);
+        self.batch = looking;
+        n_looking
     }
 
     /// Tells another session, by its acknowledgement lane.

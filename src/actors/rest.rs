@@ -36,7 +36,8 @@ impl Resident {
             return self.stop_or_wait();
         }
         if self.is_idle() {
-            if self.machine.is_quiet() {
+            let (appended, flushed) = self.machine.tickets();
+            if appended == flushed {
                 self.cell.settle_down();
             } else if self.local.shared.unquiet.is_awaited() {
                 self.local.shared.store.urge();
@@ -53,7 +54,8 @@ impl Resident {
 
     fn stop_or_wait(&mut self) -> After {
         let (appended, flushed) = self.machine.tickets();
-        if self.body.is_busy() {
+        // What a turn comes to cannot be kept where the journal has failed.
+        if self.body.is_busy() && self.local.shared.store.fault().is_none() {
             self.arm();
             return After::Wait;
         }
@@ -66,9 +68,13 @@ impl Resident {
     }
 
     fn is_idle(&self) -> bool {
-        !self.machine.state().has_pending()
-            && self.callers.is_empty()
-            && !self.outgoing.borrow().is_waiting()
+        let state = self.machine.state();
+        // Without its agent a session does nothing more with what it has accepted.
+        let pending = match self.cell.is_failed() {
+            true => state.owes_others(),
+            false => state.has_pending(),
+        };
+        !pending && self.callers.is_empty() && !self.outgoing.borrow().is_waiting()
     }
 
     fn is_to_be_unloaded(&mut self) -> bool {

@@ -75,8 +75,9 @@ impl Room {
         self.held().count
     }
 
-    pub(super) fn forget_waiting(&self) {
-        self.held().waiting.clear();
+    /// Nobody waits any more; returns who has.
+    pub(super) fn give_up_waiting(&self) -> VecDeque<Arc<Cell>> {
+        std::mem::take(&mut self.held().waiting)
     }
 }
 

@@ -45,6 +45,7 @@ impl ActorFuture<Session> for Work {
     ) -> Poll<()> {
         let Some(resident) = &mut session.0 else { return Poll::Ready(()) };
         let _batch = Batch::begin();
+        resident.cell.begin_round();
         resident.cell.set_waker(Some(task.waker()));
         let worked = catch_unwind(AssertUnwindSafe(|| resident.work(task)));
         let why = match worked {

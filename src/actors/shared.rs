@@ -63,6 +63,10 @@ pub struct Shared {
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
     closing: AtomicBool,
+    /// The arbiters are gone.
+    ended: AtomicBool,
+    /// Everybody was told that nothing can be written any more.
+    faulted: AtomicBool,
 }
 
 impl Shared {
@@ -88,6 +92,8 @@ impl Shared {
             queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
             threads: Mutex::default(),
             closing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
         });
         for (index, queue) in shared.queues.iter().enumerate() {
             match arbiter::start(index, Arc::clone(queue), Arc::clone(&shared)) {
@@ -113,11 +119,16 @@ impl Shared {
             Cell::new(id, queue, Arc::clone(&self.unquiet), &self.config)
         });
         let made = Arc::clone(&made);
-        // Its arbiter may be gone, and would not see it.
-        if self.is_closing() {
+        if self.ended.load(Ordering::Acquire) {
+            // No arbiter looks at it any more.
             made.shut();
         }
         made
+    }
+
+    /// From now on the session is opened without its agent.
+    pub fn without_agent(&self, id: SessionId) {
+        self.cell(id).set_failed();
     }
 
     /// The inbox of a session that somebody has spoken to since the bus was opened.
@@ -156,9 +167,21 @@ impl Shared {
         self.cell(id).push(Control::Load);
     }
 
+    /// A session has met a fault. Where it is the store's, and for good, all who wait for what
+    /// cannot come any more are told, once.
+    pub(super) fn look_for_fault(&self) {
+        if self.store.fault().is_none() || self.faulted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for cell in self.cells_now() {
+            cell.fault();
+        }
+    }
+
     /// Figures since the bus was opened.
     pub fn progress(&self) -> Progress {
-        self.counters.read()
+        let waited = self.queues.iter().map(|queue| queue.rounds_waited_max());
+        Progress { rounds_waited_max: waited.max().unwrap_or(0), ..self.counters.read() }
     }
 
     /// Waits until no session has anything to do and nothing is on its way.
@@ -199,6 +222,14 @@ impl Shared {
                 tracing::error!("an arbiter thread panicked");
             }
         }
+        self.ended.store(true, Ordering::Release);
+        for cell in self.cells_now() {
+            cell.shut();
+        }
+    }
+
+    fn cells_now(&self) -> Vec<Arc<Cell>> {
+        self.cells.iter().map(|entry| Arc::clone(&entry)).collect()
     }
 
     /// Sessions that one arbiter keeps in memory before idle ones leave early.

@@ -141,9 +141,14 @@ impl Stream {
         let text = text.map_err(|error| Fault::new(Code::NotDurable, error.to_string()))?;
         let part_max = self.frame_max / 2;
         let parts = text.chunks(part_max.max(1)).map(<[u8]>::to_vec).collect();
-        self.since = (0, 0, text.len());
         self.hand_over(parts, true, now).await?;
+        self.since = (0, 0, text.len());
         self.flushed().await
+    }
+
+    /// Whether something that was handed over is not on disk, so that this load has ended.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.told.settled.borrow().1.is_some()
     }
 
     async fn hand_over(

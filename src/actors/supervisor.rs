@@ -19,6 +19,8 @@ use crate::protocol::{SessionId, Timestamp};
 
 /// Requests decided in one append.
 const BATCH_MAX: usize = 1_024;
+/// The wait before a session whose journal failed is loaded again is doubled at most this often.
+const DOUBLINGS_MAX: u32 = 6;
 
 /// The supervisor's task.
 pub(crate) struct Supervisor {
@@ -83,18 +85,24 @@ impl Supervisor {
     }
 
     async fn journal(&mut self, events: &[Event], asked: bool) -> Result<(), Fault> {
+        if events.is_empty() && !asked {
+            return Ok(());
+        }
         let now = self.shared.clock.now();
-        let mut outcome = Ok(());
-        if !events.is_empty() {
-            outcome = self.stream.append(events, now).await;
-        }
-        if outcome.is_ok() {
-            outcome = self.stream.snapshot(&self.graph, asked, now).await;
-        }
-        if outcome.is_err() {
+        if !events.is_empty()
+            && let Err(fault) = self.stream.append(events, now).await
+        {
             self.read_back().await;
+            return Err(fault);
         }
-        outcome
+        // The events are on disk: without a snapshot, all that was decided holds.
+        if let Err(fault) = self.stream.snapshot(&self.graph, asked, now).await {
+            tracing::warn!(%fault, "no snapshot of the supervisor's stream");
+            if self.stream.has_failed() {
+                self.read_back().await;
+            }
+        }
+        Ok(())
     }
 
     /// After a fault: ends this load and reads the stream, so that memory is what the disk holds.
@@ -138,7 +146,9 @@ impl Supervisor {
             Request::Route { from, to, reply } => {
                 let route = self.graph.route(from, to);
                 let route = route.map(|()| self.route_to(to, Verdict::Allowed));
-                decided.once_on_disk(move || reply.answer(route));
+                decided.after.push(Box::new(move |_, outcome| {
+                    reply.answer(outcome.map_err(Error::from).and(route.map_err(Error::from)));
+                }));
             }
             Request::Delivery { from: _, to, reply } => {
                 let route = self.route_to(to, self.graph.verdict(to));
@@ -173,7 +183,7 @@ impl Supervisor {
     }
 
     fn route_to(&self, to: SessionId, verdict: Verdict) -> Route {
-        Route { cell: self.shared.cell(to), verdict }
+        Route::new(self.shared.cell(to), verdict)
     }
 
     /// Applies the events and answers when they are on disk.
@@ -231,17 +241,21 @@ impl Supervisor {
         reply: Reply<SessionId>,
         decided: &mut Decided,
     ) {
-        match outcome {
-            Ok(()) => {
-                self.record(vec![Event::Activated { id }], decided);
-                decided.answer(reply, Ok(id));
-            }
-            Err(error) => {
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        // It may have failed already: its agent could not be made.
+        let outcome = match (outcome, phase) {
+            (Ok(()), Some(Phase::Failed)) => Err(unmade()),
+            (outcome, _) => outcome,
+        };
+        match &outcome {
+            Ok(()) => self.record(vec![Event::Activated { id }], decided),
+            Err(error) if phase == Some(Phase::Provisioning) => {
                 let reason = error.to_string();
                 self.record(vec![Event::Failed { id, reason }], decided);
-                decided.answer(reply, Err(error));
             }
+            Err(_) => {}
         }
+        decided.answer(reply, outcome.map(|()| id));
     }
 
     fn close(&mut self, id: SessionId, reply: Reply<()>, decided: &mut Decided) {
@@ -255,7 +269,10 @@ impl Supervisor {
         }
         self.record(events, decided);
         decided.after.push(Box::new(move |supervisor, outcome| match outcome {
-            Ok(()) => supervisor.finish(id, reply),
+            Ok(()) => {
+                supervisor.shared.cell(id).revoke_ways();
+                supervisor.finish(id, reply);
+            }
             Err(fault) => drop(reply.send(Err(fault.into()))),
         }));
     }
@@ -279,39 +296,63 @@ impl Supervisor {
         decided: &mut Decided,
     ) {
         let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        // One that could not be made has no journal to say so in, and no mail.
+        let absent = |error: &Error| error.code() == Code::NotFound;
+        let outcome = if outcome.as_ref().is_err_and(absent) { Ok(()) } else { outcome };
         if outcome.is_ok() && phase == Some(Phase::Closing) {
             self.record(vec![Event::Closed { id }], decided);
         }
         decided.answer(reply, outcome);
     }
 
-    /// A session's load ended by itself: it is loaded again, within a bound; else it has failed.
+    /// A session's load ended by itself: it is loaded again. One that panics does so within a
+    /// bound, else it has failed; a journal that fails is not the session's doing, so there it only
+    /// waits longer each time.
     fn fallen(&mut self, id: SessionId, why: Fallen, decided: &mut Decided) {
-        let permanent = matches!(why, Fallen::Unmade { .. });
-        if !permanent && self.may_respawn(id) {
-            return self.shared.cell(id).push(Control::Respawn);
-        }
         let reason = match why {
+            Fallen::Fault(_) => return self.respawn_later(id),
+            Fallen::Panicked if self.count_fall(id) <= self.shared.config.life.respawn_max => {
+                return self.shared.cell(id).push(Control::Respawn);
+            }
             Fallen::Panicked => "its actor panicked too often".to_owned(),
-            Fallen::Fault(fault) => fault.to_string(),
             Fallen::Unmade { code, message } => format!("{code}: {message}"),
         };
         tracing::error!(session = %id, %reason, "the session has failed");
-        let lives = self.graph.sessions.get(&id).is_some_and(|it| it.phase == Phase::Active);
-        if lives {
+        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
+        if matches!(phase, Some(Phase::Provisioning | Phase::Active)) {
             self.record(vec![Event::Failed { id, reason }], decided);
         }
-        decided.after.push(Box::new(move |supervisor, _| {
-            supervisor.shared.cell(id).push(Control::Fail);
+        decided.after.push(Box::new(move |supervisor, outcome| {
+            let cell = supervisor.shared.cell(id);
+            // Where that cannot be recorded, it has failed until the next opening.
+            if outcome.is_ok() {
+                cell.revoke_ways();
+            }
+            cell.push(Control::Fail);
         }));
     }
 
-    fn may_respawn(&mut self, id: SessionId) -> bool {
-        let (now, life) = (self.shared.clock.now(), &self.shared.config.life);
+    fn respawn_later(&mut self, id: SessionId) {
+        let (n_falls, cell) = (self.count_fall(id), self.shared.cell(id));
+        if n_falls <= 1 {
+            return cell.push(Control::Respawn);
+        }
+        cell.push(Control::Withhold);
+        let doublings = (n_falls - 2).min(DOUBLINGS_MAX);
+        let wait = self.shared.config.limits.resend_after * 2_u32.pow(doublings);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(wait).await;
+            cell.push(Control::Respawn);
+        });
+    }
+
+    /// Falls of a session within the window, with this one.
+    fn count_fall(&mut self, id: SessionId) -> u32 {
+        let (now, window) = (self.shared.clock.now(), self.shared.config.life.respawn_window);
         let falls = self.falls.entry(id).or_default();
         falls.push_back(now);
-        falls.retain(|at| at.after(life.respawn_window) > now);
-        falls.len() <= life.respawn_max as usize
+        falls.retain(|at| at.after(window) > now);
+        u32::try_from(falls.len()).unwrap_or(u32::MAX)
     }
 }
 
@@ -332,6 +373,11 @@ impl Decided {
             Err(fault) => drop(reply.send(Err(fault.into()))),
         }));
     }
+}
+
+fn unmade() -> Error {
+    let text = "no agent can be made for the session, which has failed; its label stays taken";
+    Refused::new(Code::InvalidArgument, text).into()
 }
 
 fn closed() -> Error {

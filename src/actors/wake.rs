@@ -4,6 +4,7 @@
 //! empty. What an arbiter's own thread pushes during one drain goes over in batches at its end.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -15,6 +16,9 @@ use super::cell::Cell;
 pub(super) struct Queue {
     waiting: Mutex<Vec<Arc<Cell>>>,
     notify: Notify,
+    /// Drains of the arbiter's sessions so far: each is one budget of one session.
+    rounds: AtomicU64,
+    rounds_waited_max: AtomicU64,
 }
 
 thread_local! {
@@ -55,6 +59,25 @@ impl Queue {
     pub(super) fn take(&self, cells: &mut Vec<Arc<Cell>>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *waiting, cells);
+    }
+
+    /// Drains of the arbiter's sessions so far.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// A session that was woken after `woken_at` rounds, or by nobody else, is drained now.
+    pub(super) fn begin_round(&self, woken_at: Option<u64>) {
+        let before = self.rounds.fetch_add(1, Ordering::Relaxed);
+        let waited = woken_at.map_or(0, |woken_at| before.saturating_sub(woken_at));
+        if waited > self.rounds_waited_max.load(Ordering::Relaxed) {
+            self.rounds_waited_max.fetch_max(waited, Ordering::Relaxed);
+        }
+    }
+
+    /// The most rounds that a session has waited from its wake to its drain.
+    pub(super) fn rounds_waited_max(&self) -> u64 {
+        self.rounds_waited_max.load(Ordering::Relaxed)
     }
 
     /// Has the arbiter look at its queue and its timers.

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 
 use super::{Bus, House, Recovery};
@@ -101,16 +102,28 @@ impl Builder {
         }
         let (stream, graph) = Stream::open(Arc::clone(&store), &config.store)?;
         let survey = recovery::survey(&*store, &graph)?;
-        let recovery = Recovery { store: store.recovery(), resumed: survey.resume.len() as u64 };
+        let mut report = store.recovery();
+        // Damage below the saved heads shows when a session is folded.
+        for id in &survey.quarantined {
+            if !report.quarantined.contains(id) {
+                report.quarantined.push(*id);
+            }
+        }
+        let recovery = Recovery { store: report, resumed: survey.resume.len() as u64 };
         let (supervisor, requests) = SupervisorHandle::new();
         let clock = Arc::new(SystemClock);
         let parts = Parts { store, config, factories, observer, clock, supervisor };
         let shared = Shared::start(parts)?;
-        janitor.attach(&shared);
         for (id, count) in &survey.pending {
             shared.cell(*id).add_pending(*count);
         }
-        let house = Arc::new(House { shared: Arc::clone(&shared), recovery });
+        for id in &survey.ended {
+            shared.without_agent(*id);
+        }
+        let house =
+            Arc::new(House { shared: Arc::clone(&shared), recovery, stop: Stop::default() });
+        // From here on the cleaner may have sessions loaded.
+        janitor.attach(&shared);
         supervise(&shared, (stream, graph), requests)?;
         settle(&shared, &survey)?;
         for id in &survey.resume {
@@ -141,35 +154,55 @@ fn no_thread(error: std::io::Error) -> Error {
     Fault::new(Code::StoreUnusable, format!("the system gives no thread: {error}")).into()
 }
 
-/// Stops in order: sessions, supervisor, store.
-pub(super) async fn stop(shared: &Arc<Shared>) -> Result<(), Error> {
+/// The one stop of a bus, whoever asks for it and however often.
+#[derive(Default)]
+pub(super) struct Stop {
+    begun: AtomicBool,
+    outcome: watch::Sender<Option<Result<(), Error>>>,
+}
+
+impl Stop {
+    /// Has the bus stop in the background: sessions, supervisor, store. Once.
+    pub(super) fn begin(&self, shared: &Arc<Shared>) {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        shared.begin_shut_down();
+        let (shared, outcome) = (Arc::clone(shared), self.outcome.clone());
+        let failed = self.outcome.clone();
+        let stopping = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let stopped = runtime.map_err(no_thread).and_then(|it| it.block_on(in_order(&shared)));
+            if let Err(error) = &stopped {
+                tracing::error!(%error, "the bus could not flush when it stopped");
+            }
+            outcome.send_replace(Some(stopped));
+        };
+        let thread = std::thread::Builder::new().name("callboard-stop".to_owned());
+        if let Err(error) = thread.spawn(stopping) {
+            tracing::error!(%error, "no thread to stop the bus");
+            failed.send_replace(Some(Err(no_thread(error))));
+        }
+    }
+
+    /// Waits until the bus has stopped.
+    ///
+    /// # Cancel safety
+    /// The stop goes on.
+    pub(super) async fn wait(&self) -> Result<(), Error> {
+        let mut outcome = self.outcome.subscribe();
+        let stopped = outcome.wait_for(Option::is_some).await;
+        stopped.ok().and_then(|stopped| stopped.clone()).unwrap_or(Ok(()))
+    }
+}
+
+async fn in_order(shared: &Shared) -> Result<(), Error> {
     shared.shut_down().await;
     let (ended, over) = oneshot::channel();
     shared.supervisor.ask(Request::Stop { ended });
     // An error says that the supervisor has ended before.
     drop(over.await);
-    let store = Arc::clone(&shared.store);
-    blocking(move || store.close()).await?.map_err(Error::from)
-}
-
-/// Has the bus stop in the background.
-pub(super) fn signal_stop(shared: &Arc<Shared>) {
-    if shared.is_closing() {
-        return;
-    }
-    shared.begin_shut_down();
-    let shared = Arc::clone(shared);
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let Ok(runtime) = runtime else { return };
-    let stopping = move || {
-        if let Err(error) = runtime.block_on(stop(&shared)) {
-            tracing::error!(%error, "the bus could not flush when its last handle was dropped");
-        }
-    };
-    let thread = std::thread::Builder::new().name("callboard-stop".to_owned());
-    if let Err(error) = thread.spawn(stopping) {
-        tracing::error!(%error, "no thread to stop the bus");
-    }
+    shared.store.close().map_err(Error::from)
 }
 
 /// Gives every half-made session one answer, and finishes the ends that were begun.

@@ -1,76 +1,79 @@
-//! What scenarios need to open a bus: agents that do one thing, sessions by label, a disk.
+//! What scenarios need to open a bus and to talk through it: a configuration, sessions by label,
+//! drivers that take what there is, sends by the hundred.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use callboard::bus::{Agent, AgentError, BodySpec, Bus, Create, Next, Seed, StepFuture, Turn};
-use callboard::persist::Disk;
+use callboard::bus::{BodySpec, Builder, Bus, Create, Driver, Receipt};
+use callboard::persist::{Disk, SimDisk};
 use callboard::protocol::session::AgentState;
+use callboard::protocol::supervisor::Phase;
 use callboard::protocol::{Draft, Label, SessionId, Workspace};
-use callboard::{Config, Durability, Error};
+use callboard::{Code, Config, Durability, Error};
+use tokio::task::{JoinHandle, JoinSet};
 
-/// Handles everything, and keeps what it has seen.
-struct Sink;
+use crate::cast::{self, Gate, Obedient, Source};
 
-impl Agent for Sink {
-    fn step<'a>(&'a mut self, _turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async { Ok(Next::End) })
-    }
-}
+const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// Sends every body back.
-struct Echo;
-
-impl Agent for Echo {
-    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async move {
-            for item in turn.messages().to_vec() {
-                let draft = Draft {
-                    to: item.from,
-                    body: item.message.body.clone(),
-                    cause: Some(item.message.id),
-                };
-                turn.stage(draft).await?;
-            }
-            Ok(Next::End)
-        })
-    }
-}
-
-/// Panics at every message that says so.
-struct Panicky;
-
-impl Agent for Panicky {
-    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
-        Box::pin(async move {
-            let bad = turn.messages().iter().any(|item| item.message.body.as_str() == "panic");
-            assert!(!bad, "the agent was told to panic");
-            Ok(Next::End)
-        })
-    }
-}
-
-/// A configuration for tests: one arbiter would hide races, so there are two.
+/// A configuration for tests: one arbiter would hide races, so there are two; nothing that fails
+/// waits long for its next try.
 pub(crate) fn config(durability: Durability) -> Config {
     let mut config = Config::default();
     config.life.arbiters = 2;
     config.store.durability = durability;
-    config.limits.retry_backoff = std::time::Duration::ZERO;
+    config.limits.retry_backoff = Duration::ZERO;
+    config.limits.resend_after = Duration::from_millis(20);
     config
+}
+
+/// With the smallest segments and frequent snapshots and heads.
+pub(crate) fn small(durability: Durability) -> Config {
+    let mut config = config(durability);
+    config.limits.message_max = 1_024;
+    config.limits.agent_state_max = 256;
+    config.store.segment_bytes = 16_384;
+    config.store.frame_max = 4_096;
+    config.store.heads_every = 32_768;
+    config.store.snapshot_every = 8;
+    config
+}
+
+/// Begins to open a bus with the agents of these tests; the gate holds every `obedient` agent that
+/// was told to hold.
+pub(crate) fn builder(disk: Arc<dyn Disk>, config: Config) -> (Builder, Gate) {
+    let (obedient, gate) = Obedient::factory();
+    let builder = Bus::builder()
+        .disk(disk)
+        .config(config)
+        .agent("sink", cast::always(|| cast::Sink))
+        .agent("echo", cast::always(|| cast::Echo))
+        .agent("obedient", obedient)
+        .agent("source", Source::factory())
+        .agent("never", cast::never());
+    (builder, gate)
 }
 
 /// Opens a bus with the agents of these tests.
 pub(crate) async fn open(disk: Arc<dyn Disk>, config: Config) -> Result<Bus, Error> {
-    let agent = |agent: fn() -> Box<dyn Agent>| {
-        move |_: Seed| -> Result<Box<dyn Agent>, AgentError> { Ok(agent()) }
-    };
-    Bus::builder()
-        .disk(disk)
-        .config(config)
-        .agent("sink", agent(|| Box::new(Sink)))
-        .agent("echo", agent(|| Box::new(Echo)))
-        .agent("panicky", agent(|| Box::new(Panicky)))
-        .open()
-        .await
+    builder(disk, config).0.open().await
+}
+
+/// As [`open`], on a disk that others look at too.
+pub(crate) async fn open_on(disk: &SimDisk, config: &Config) -> Result<Bus, Error> {
+    open(Arc::new(disk.clone()), config.clone()).await
+}
+
+/// Opens a bus whose directory another one is still giving back.
+pub(crate) async fn open_when_free(disk: &SimDisk, config: &Config) -> Bus {
+    loop {
+        match open_on(disk, config).await {
+            Err(error) if error.code() == Code::StoreLocked => tokio::task::yield_now().await,
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// A label that the test knows to be fine.
@@ -88,8 +91,81 @@ pub(crate) async fn create(bus: &Bus, name: &str, body: &str) -> Result<SessionI
     bus.create(Create { label: label(name), workspace, body }).await
 }
 
-/// Runs a scenario on a runtime of its own.
+/// Makes sessions that may all talk to each other; each is given as its label and its body.
+pub(crate) async fn circle<const N: usize>(
+    bus: &Bus,
+    members: [(&str, &str); N],
+) -> Result<[SessionId; N], Error> {
+    let mut ids = Vec::with_capacity(N);
+    for (name, body) in members {
+        ids.push(create(bus, name, body).await?);
+    }
+    bus.group(&label("circle"), &ids).await?;
+    Ok(ids.try_into().unwrap())
+}
+
+/// Sends texts, one after the other, each when there is room.
+pub(crate) async fn send_all<T: Into<String>>(
+    bus: &Bus,
+    (from, to): (SessionId, SessionId),
+    texts: impl IntoIterator<Item = T>,
+) -> Result<Vec<(SessionId, Receipt)>, Error> {
+    let mut receipts = Vec::new();
+    for text in texts {
+        receipts.push((from, bus.send_when_room(from, Draft::text(to, text)).await?));
+    }
+    Ok(receipts)
+}
+
+/// Takes and acknowledges until so many messages came; gives their texts.
+pub(crate) async fn take_all(driver: &mut Driver, count: usize) -> Result<Vec<String>, Error> {
+    let mut texts = Vec::new();
+    while texts.len() < count {
+        let taken = driver.take().await?;
+        texts.extend(taken.messages.iter().map(|item| item.message.body.as_str().to_owned()));
+        driver.acknowledge(taken).await?;
+    }
+    Ok(texts)
+}
+
+/// Has every driver take and acknowledge until nothing is left to do anywhere.
+pub(crate) async fn drain(bus: &Bus) -> Result<(), Error> {
+    let mut driving = JoinSet::new();
+    for record in bus.list().await? {
+        if record.created.body == BodySpec::Driver && record.phase == Phase::Active {
+            let mut driver = bus.attach(record.created.id).await?;
+            driving.spawn(async move { take_all(&mut driver, usize::MAX).await });
+        }
+    }
+    bus.quiet().await?;
+    driving.shutdown().await;
+    Ok(())
+}
+
+/// Polls a future once, for its effect.
+pub(crate) fn begin<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Begins something now, in the order of the calls, and lets it go on by itself.
+pub(crate) fn start<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut future = Box::pin(future);
+    match begin(future.as_mut()) {
+        Some(output) => tokio::spawn(std::future::ready(output)),
+        None => tokio::spawn(future),
+    }
+}
+
+/// Runs a scenario on a runtime of its own. One that hangs is a broken promise.
 pub(crate) fn run<T>(scenario: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(scenario)
+    runtime.block_on(async {
+        tokio::time::timeout(HANGS_AFTER, scenario).await.expect("the scenario hangs")
+    })
 }

@@ -42,7 +42,7 @@ fn m26_a_flush_lets_go_only_of_what_it_covers() {
 }
 
 #[test]
-fn m29_a_window_of_numbers_is_on_its_way_and_no_more() {
+fn m29_m30_a_window_of_numbers_is_on_its_way_each_once_and_no_more() {
     play(
         "
         > send b:x b:y b:z b:w

@@ -8,9 +8,21 @@
 )]
 
 mod archive;
+mod bus_agents;
 mod bus_cleaned;
+mod bus_close;
+mod bus_cold;
+mod bus_crash;
+mod bus_damage;
+mod bus_disk;
+mod bus_driver;
 mod bus_mail;
 mod bus_names;
+mod bus_restart;
+mod bus_room;
+mod bus_stop;
+mod bus_turns;
+mod cast;
 mod chance;
 mod cli;
 mod crash_faults;
@@ -23,6 +35,7 @@ mod crash_rot;
 mod disks;
 mod golden;
 mod house;
+mod ledger;
 mod log_basics;
 mod log_cleaner;
 mod log_crash;

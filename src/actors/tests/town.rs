@@ -87,13 +87,14 @@ impl Town {
             while let Some(request) = requests.blocking_recv() {
                 match request {
                     Request::Route { to, reply, .. } => {
-                        let route = Route { cell: shared.cell(to), verdict: Verdict::Allowed };
+                        let route = Route::new(shared.cell(to), Verdict::Allowed);
                         let denied = forbidden.lock().unwrap().contains(&to);
-                        reply.answer(if denied { Err(Refused::not_found()) } else { Ok(route) });
+                        let denied = denied.then(|| Refused::not_found().into());
+                        reply.answer(denied.map_or(Ok(route), Err));
                     }
                     Request::Delivery { to, reply, .. } => {
                         let cell = shared.cell(to);
-                        reply.answer(Route { cell, verdict: Verdict::Allowed });
+                        reply.answer(Route::new(cell, Verdict::Allowed));
                     }
                     Request::Find { label, reply, .. } => {
                         let found = labels.lock().unwrap().get(&label).copied();

@@ -140,11 +140,15 @@ pub struct Counts {
 impl State {
     /// Whether anything is left to do without new mail.
     pub fn has_pending(&self) -> bool {
-        self.n_unsettled > 0
+        self.owes_others()
             || !self.inbox.is_empty()
             || self.turn.is_some()
             || (self.again.is_some() && !self.closed)
-            || self.n_untold > 0
+    }
+
+    /// Whether something is left to be told to other sessions: mail or outcomes.
+    pub fn owes_others(&self) -> bool {
+        self.n_unsettled > 0 || self.n_untold > 0
     }
 
     /// Accepted mail that no turn has taken yet: what counts against the pending limit.
