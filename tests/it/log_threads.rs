@@ -1,11 +1,15 @@
 //! The committer's and the keeper's threads under writers, readers and the cleaner at once.
 
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use callboard::config::{Durability, History, StoreConfig};
-use callboard::persist::RealDisk;
+use callboard::error::Fault;
 use callboard::persist::log::{LogReader, LogStore};
-use callboard::persist::store::{NoPermit, Store};
+use callboard::persist::store::{Append, NoPermit, Purpose, Store, Tickets, Urgency};
+use callboard::persist::{Disk, RealDisk, SimDisk};
+use callboard::protocol::Timestamp;
 
 use crate::log_world::{Session, Wanted, id, payloads, small, threaded};
 
@@ -76,4 +80,53 @@ fn writers_readers_and_the_cleaner_do_not_get_in_each_others_way() {
     let segments = StoreConfig { segment_bytes: 32_768, heads_every: 65_536, ..small() };
     many_writers(&StoreConfig { history: History::Drop, ..segments.clone() });
     many_writers(&StoreConfig { durability: Durability::Written, ..segments });
+}
+
+/// Keeps the committer from going on until it is released.
+struct Holds {
+    held: Sender<()>,
+    release: Mutex<Receiver<()>>,
+}
+
+impl Tickets for Holds {
+    fn settled(&self, _: u64, _: u64, outcome: Result<(), Fault>) {
+        outcome.unwrap();
+        self.held.send(()).unwrap();
+        self.release.lock().unwrap().recv().unwrap();
+    }
+    fn room(&self) {}
+}
+
+#[test]
+fn f34_of_two_that_close_none_gives_the_directory_back_before_the_committer_has_ended() {
+    let disk = SimDisk::new();
+    let store = threaded(&disk, &StoreConfig { lazy_commit: Duration::from_secs(60), ..small() });
+    let ((held, is_held), (go_on, release)) = (channel(), channel());
+    let told = Arc::new(Holds { held, release: Mutex::new(release) });
+    let load = store.begin(id(1), told).unwrap();
+    let append = Append {
+        ticket: 1,
+        payloads: vec![b"[1]".to_vec()],
+        snapshot: false,
+        pending: false,
+        urgency: Urgency::Lazy,
+        time: Timestamp(1),
+    };
+    store.append(store.permit(load, 3, Purpose::Settle).unwrap(), append);
+    std::thread::scope(|scope| {
+        let store = &store;
+        scope.spawn(|| store.close().unwrap());
+        is_held.recv().unwrap();
+        let (done, is_done) = channel();
+        scope.spawn(move || {
+            store.close().unwrap();
+            done.send(()).ok();
+        });
+        let early = is_done.recv_timeout(Duration::from_millis(100)).is_ok();
+        let free = disk.lock("lock").unwrap().is_some();
+        go_on.send(()).unwrap();
+        assert!(!early && !free, "the directory was given back while it was written");
+    });
+    assert!(disk.lock("lock").unwrap().is_some());
+    assert!(disk.list("").unwrap().contains(&"heads".to_owned()), "the end was orderly");
 }

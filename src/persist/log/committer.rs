@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::core::Core;
@@ -48,13 +48,16 @@ pub(crate) struct Committer {
 /// What the first part of [`Recovered`] leaves for the committer.
 pub(crate) struct Start {
     pub(crate) end: u64,
+    /// What the saved heads cover.
+    pub(crate) covered: u64,
     pub(crate) last: Option<LastGroup>,
     pub(crate) run: u64,
 }
 
 impl From<&Recovered> for Start {
     fn from(recovered: &Recovered) -> Self {
-        Start { end: recovered.end, last: recovered.last, run: recovered.report.run }
+        let Recovered { end, covered, last, .. } = *recovered;
+        Start { end, covered, last, run: recovered.report.run }
     }
 }
 
@@ -242,6 +245,8 @@ impl Committer {
                 let every = u64::try_from(every).unwrap_or(u64::MAX);
                 let now = self.core.queue.clock().now_ms();
                 self.flush_at.get_or_insert(now.saturating_add(every));
+                // No flush would be shared by those who come back.
+                self.pace.flush_time = Duration::ZERO;
                 Ok(())
             }
             Durability::Sync | Durability::Written | Durability::Memory => self.flush(),
