@@ -17,6 +17,7 @@ mod bus_damage;
 mod bus_disk;
 mod bus_driver;
 mod bus_mail;
+mod bus_mended;
 mod bus_names;
 mod bus_restart;
 mod bus_room;
