@@ -18,6 +18,7 @@ mod bus_disk;
 mod bus_driver;
 mod bus_mail;
 mod bus_names;
+mod bus_opened;
 mod bus_restart;
 mod bus_room;
 mod bus_stop;
