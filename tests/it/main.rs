@@ -19,6 +19,7 @@ mod bus_driver;
 mod bus_mail;
 mod bus_mended;
 mod bus_names;
+mod bus_opened;
 mod bus_restart;
 mod bus_room;
 mod bus_stop;
