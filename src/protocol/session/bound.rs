@@ -105,7 +105,7 @@ impl Machine {
 impl Input {
     /// Whether a turn may begin with this input, though only because time has passed.
     pub(super) fn may_begin_turn(&self) -> bool {
-        !matches!(self, Input::Inspect { .. } | Input::Busy { .. })
+        !matches!(self, Input::Flushed { .. } | Input::Inspect { .. } | Input::Busy { .. })
     }
 }
 
