@@ -148,6 +148,7 @@ pub(super) fn finish(local: &Rc<Local>, cell: &Arc<Cell>) {
         Why::Stop => cell.shut(),
         Why::Absent => {
             cell.set_phase(Phase::Cold);
+            // A respawn brings no journal either.
             refuse_all(local, cell, &Refused::not_found().into());
         }
         Why::Fault(fault) => fall(local, cell, fault.clone(), Fallen::Fault(fault)),
@@ -225,16 +226,19 @@ pub(super) fn turn_away(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
     if local.shared.is_closing() {
         return cell.shut();
     }
-    if let Some(Control::Respawn) = cell.take_word() {
+    // The word may come between two looks: who refuses the rest must not lose it.
+    let respawn = matches!(cell.take_word(), Some(Control::Respawn));
+    if respawn || refuse_all(local, cell, &fault.clone().into()) {
         cell.set_phase(Phase::Cold);
-        return cell.push(Control::Load);
+        cell.push(Control::Load);
     }
-    refuse_all(local, cell, &fault.clone().into());
 }
 
-fn refuse_all(local: &Local, cell: &Arc<Cell>, error: &Error) {
+/// Refuses what waits in the lanes. Returns whether the word to load again was among it.
+fn refuse_all(local: &Local, cell: &Arc<Cell>, error: &Error) -> bool {
     let mut control = Vec::new();
     let taken = cell.take(usize::MAX, usize::MAX, &mut control);
+    let respawn = control.iter().any(|control| matches!(control, Control::Respawn));
     for control in control {
         refuse(local, control, error);
     }
@@ -243,6 +247,7 @@ fn refuse_all(local: &Local, cell: &Arc<Cell>, error: &Error) {
         mail.from.push(Control::Input(busy));
     }
     cell.settle_down();
+    respawn
 }
 
 fn refuse(local: &Local, control: Control, error: &Error) {

@@ -253,10 +253,9 @@ impl Resident {
                 Err(NoPermit::Fault(fault)) => {
                     self.local.shared.look_for_fault();
                     let turned_away = self.turn_away(&fault);
-                    let n_inspecting = self.put_inspections_first();
-                    if n_inspecting > 0 {
-                        // Looking needs no room.
-                        self.decide(n_inspecting, None);
+                    let n_roomless = self.put_roomless_first();
+                    if n_roomless > 0 {
+                        self.decide(n_roomless, None);
                         return Stepped::Done;
                     }
                     if !turned_away {
@@ -377,19 +376,17 @@ impl Resident {
         any
     }
 
-    /// Moves what only looks in front of what waits for room; how many there are.
-    fn put_inspections_first(&mut self) -> usize {
-        let (mut looking, mut waiting) = (VecDeque::new(), VecDeque::new());
+    /// Moves what writes nothing in front of what waits for room; how many there are.
+    fn put_roomless_first(&mut self) -> usize {
+        let (mut roomless, mut waiting) = (VecDeque::new(), VecDeque::new());
         for input in std::mem::take(&mut self.batch) {
-            match input {
-                Input::Inspect { .. } => looking.push_back(input),
-                _ => waiting.push_back(input),
-            }
+            let needs_room = self.machine.needs_room(&input);
+            if needs_room { waiting.push_back(input) } else { roomless.push_back(input) }
         }
-        let n_looking = looking.len();
-        looking.append(&mut waiting);
-        self.batch = looking;
-        n_looking
+        let n_roomless = roomless.len();
+        roomless.append(&mut waiting);
+        self.batch = roomless;
+        n_roomless
     }
 
     /// Tells another session, by its acknowledgement lane.

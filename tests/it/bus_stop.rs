@@ -69,7 +69,8 @@ fn f10_a_stop_with_a_hundred_sends_in_flight_ends_every_future_and_keeps_every_r
 fn f10_whoever_stops_the_bus_a_second_time_waits_for_the_same_end() {
     house::run(async {
         let disk = SimDisk::new();
-        let config = house::config(Durability::Sync);
+        let mut config = house::config(Durability::Sync);
+        config.life.stop_max = std::time::Duration::from_secs(30);
         let (builder, gate) = house::builder(Arc::new(disk.clone()), config.clone());
         let bus = builder.open().await?;
         let [lead, worker] =

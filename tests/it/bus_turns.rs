@@ -22,7 +22,7 @@ fn f13_m59_a_crash_at_any_call_neither_loses_nor_repeats_what_a_turn_staged() {
                 Ok(mut driver) => tokio::select! {
                     drained = house::take_all(&mut driver, 20) => drained.map(drop),
                     // What was not asked for never comes.
-                    () = stopped(&disk) => Ok(()),
+                    () = house::stopped(&disk) => Ok(()),
                 },
                 Err(error) => Err(error),
             };
@@ -46,12 +46,6 @@ fn f13_m59_a_crash_at_any_call_neither_loses_nor_repeats_what_a_turn_staged() {
         if done.unwrap() {
             return;
         }
-    }
-}
-
-async fn stopped(disk: &SimDisk) {
-    while disk.stopped().is_none() {
-        tokio::task::yield_now().await;
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn config(durability: Durability) -> Config {
     config.store.durability = durability;
     config.limits.retry_backoff = Duration::ZERO;
     config.limits.resend_after = Duration::from_millis(20);
+    config.life.stop_max = Duration::from_millis(50);
     config
 }
 
@@ -140,6 +141,17 @@ pub(crate) async fn drain(bus: &Bus) -> Result<(), Error> {
     bus.quiet().await?;
     driving.shutdown().await;
     Ok(())
+}
+
+/// Waits until the disk was stopped and everybody had time to notice.
+pub(crate) async fn stopped(disk: &SimDisk) {
+    while disk.stopped().is_none() {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..300 {
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
 }
 
 /// Polls a future once, for its effect.

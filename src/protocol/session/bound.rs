@@ -31,16 +31,14 @@ pub struct Fit {
 impl Machine {
     /// How many of these inputs fit one frame of `frame_max` bytes, and how large it may get.
     pub fn fit<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>, frame_max: usize) -> Fit {
-        let mut fit = Fit { inputs: 0, bytes: self.turn_bound(0) };
-        let (mut n_mail, mut bytes) = (0, 0);
-        // A body that waits for a backoff begins its turn in whatever step comes after it.
-        let mut may_begin = self.live.ready && self.state.turn.is_none();
+        let mut fit = Fit { inputs: 0, bytes: 0 };
+        let (mut n_mail, mut bytes, mut may_begin) = (0, 0, false);
         for input in inputs {
             bytes += self.bound(input);
             if let Input::Mail { messages, .. } = input {
                 n_mail += messages.len();
             }
-            may_begin |= !matches!(input, Input::Inspect { .. } | Input::Busy { .. });
+            may_begin |= input.may_begin_turn();
             let turn = if may_begin { self.turn_bound(n_mail) } else { 0 };
             if fit.inputs > 0 && bytes + turn > frame_max {
                 break;
@@ -48,6 +46,11 @@ impl Machine {
             fit = Fit { inputs: fit.inputs + 1, bytes: bytes + turn };
         }
         fit
+    }
+
+    /// Whether a step with this input alone may decide something, and so needs room for a frame.
+    pub fn needs_room(&self, input: &Input) -> bool {
+        self.fit([input], usize::MAX).bytes > 0
     }
 
     /// What the beginning of a turn may take, or mail that is offered to the open one.
@@ -122,6 +125,14 @@ impl Machine {
         let items = turn.taken.iter().chain(&self.state.inbox);
         let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
         EVENT + n_spent * (EVENT + OUTCOME)
+    }
+}
+
+impl Input {
+    /// Whether a turn may begin in a step with this input; one that only looks, or only tells what
+    /// is on disk, needs no room and begins none, even where a backoff is over.
+    pub(super) fn may_begin_turn(&self) -> bool {
+        !matches!(self, Input::Flushed { .. } | Input::Inspect { .. } | Input::Busy { .. })
     }
 }
 

@@ -122,10 +122,14 @@ impl Machine {
             at_once: Vec::new(),
             answers: Vec::new(),
         };
+        let mut may_begin = false;
         for input in inputs {
+            may_begin |= input.may_begin_turn();
             self.input(&mut step, input);
         }
-        self.begin_turn(&mut step);
+        if may_begin {
+            self.begin_turn(&mut step);
+        }
         self.answer_senders(&mut step);
         self.finish(step)
     }
