@@ -1,13 +1,14 @@
 //! The journal under the data path: the log itself, and a store that fails.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::agents::{Echo, sink, soon, source};
 use super::flaky::{Failures, Flaky};
 use super::town::{Town, factory};
-use crate::actors::{Control, Driver, Factory};
+use crate::actors::{Agent, Control, Driver, Factory, Next, StepFuture, Turn};
 use crate::config::{Config, StoreConfig};
 use crate::error::Code;
 use crate::persist::store::SnapshotsWanted;
@@ -226,4 +227,54 @@ async fn a_refused_send_has_left_nothing_behind() {
     soon(town.shared.shut_down()).await;
     let closed = town.send(sender.id(), target.id(), "a").await.unwrap_err();
     assert_eq!(closed.code(), Code::Closed);
+}
+
+/// Notes each text when it comes for the first time.
+struct Recorder(Arc<Mutex<Vec<u64>>>);
+
+impl Agent for Recorder {
+    fn step<'a>(&'a mut self, turn: &'a mut Turn) -> StepFuture<'a> {
+        Box::pin(async move {
+            let mut seen = self.0.lock().unwrap();
+            for item in turn.messages() {
+                let number = item.message.body.as_str().parse().unwrap();
+                if !seen.contains(&number) {
+                    seen.push(number);
+                }
+            }
+            Ok(Next::End)
+        })
+    }
+}
+
+#[tokio::test]
+async fn sends_that_a_fallen_load_has_not_decided_keep_their_order() {
+    let mut config = patient();
+    config.life.drain_budget = 8;
+    let store = Flaky::new(&config.store, Failures::default());
+    let seen = Arc::<Mutex<Vec<u64>>>::default();
+    let notes = Arc::clone(&seen);
+    let recorder = factory(move |_| Ok(Box::new(Recorder(Arc::clone(&notes)))));
+    let town = Town::over(Arc::clone(&store) as _, config, vec![("recorder", recorder)]);
+    let target = town.agent("target", "recorder").await;
+    let sender = town.driver("sender").await;
+    store.fail(Failures { ticket_every: 11, ..Failures::default() });
+    let mut sends = Vec::new();
+    for number in 0..300 {
+        let mut send = Box::pin(sender.send_when_room(Draft::text(target, number.to_string())));
+        let begun = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(begun.is_pending(), "{begun:?}");
+        sends.push(send);
+    }
+    for (number, send) in sends.into_iter().enumerate() {
+        if let Err(error) = soon(send).await {
+            assert_eq!(error.code(), Code::NotDurable, "send {number}");
+        }
+    }
+    store.fail(Failures::default());
+    soon(town.shared.quiet()).await;
+    let seen = seen.lock().unwrap().clone();
+    assert!(seen.is_sorted(), "{seen:?}");
+    drop(sender);
+    soon(town.shared.shut_down()).await;
 }

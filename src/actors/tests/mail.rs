@@ -259,3 +259,24 @@ async fn a_failed_session_is_opened_without_its_agent() {
     assert_eq!(seen.load(Ordering::Relaxed), 0);
     soon(town.shared.shut_down()).await;
 }
+
+#[tokio::test]
+async fn an_observer_is_shown_the_dead_of_every_frame_of_a_close() {
+    let mut config = Config::default();
+    config.limits.pending_max = 2_000;
+    let town = Town::new(config, vec![]);
+    let (target, sender) = (town.driver("target").await, town.driver("sender").await);
+    for text in 0..600 {
+        soon(sender.send(Draft::text(target.id(), text.to_string()))).await.unwrap();
+    }
+    soon(async {
+        while town.inspect(target.id()).await.counts.accepted < 600 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    soon(town.shared.call(target.id(), |reply| Control::Close { reply })).await.unwrap();
+    soon(town.shared.quiet()).await;
+    assert_eq!(town.seen.counts(), (600, 0, 600));
+    soon(town.shared.shut_down()).await;
+}
