@@ -92,10 +92,8 @@ fn f43_m53_a_full_disk_refuses_sends_keeps_what_is_there_and_goes_on_with_room()
 fn f44_a_failed_flush_is_told_to_senders_and_readers_go_on_and_reopening_recovers() {
     for n in 1..12 {
         house::run(async {
-            eprintln!("DBG {n} 3");
             let disk = SimDisk::new();
             let config = house::config(Durability::Sync);
-            eprintln!("DBG {n} 5");
             let bus = house::open_on(&disk, &config).await?;
             let [lead, echo, worker] =
                 house::circle(&bus, [("lead", "sink"), ("echo", "echo"), ("worker", "driver")])
@@ -104,53 +102,37 @@ fn f44_a_failed_flush_is_told_to_senders_and_readers_go_on_and_reopening_recover
             let when = format!("flush {n}");
             let mut armed = disk.calls_of(CallKind::Sync) + n;
             disk.fail_kind(CallKind::Sync, armed, DiskFault::Io);
-            eprintln!("DBG {n} 13");
             let fault = loop {
                 if disk.calls_of(CallKind::Sync) > armed && bus.fault().is_none() {
                     // A flush came between counting and arming.
                     armed = disk.calls_of(CallKind::Sync) + 1;
                     disk.fail_kind(CallKind::Sync, armed, DiskFault::Io);
                 }
-                eprintln!("DBG {n} 19");
                 match bus.send_when_room(lead, Draft::text(echo, "more")).await {
                     Ok(receipt) => receipts.push((lead, receipt)),
                     Err(error) => break error,
                 }
             };
-            eprintln!("DBG {n} 24");
             assert_eq!(fault.code(), Code::NotDurable, "{when}: {fault}");
-            eprintln!("DBG {n} 25");
             assert!(bus.fault().is_some(), "{when}");
-            eprintln!("DBG {n} 26");
             for id in [lead, echo, worker] {
                 look(&bus, id).await?;
             }
-            eprintln!("DBG {n} 29");
             let ledger = Ledger::read(&bus).await;
             ledger.check(&when);
             ledger.check_receipts(&receipts, &when);
-            eprintln!("DBG {n} 32");
             assert_eq!(bus.find(&house::label("lead")).await?, lead);
-            eprintln!("DBG {n} 33");
             let late = house::create(&bus, "late", "sink").await.unwrap_err();
-            eprintln!("DBG {n} 34");
             assert_eq!(late.code(), Code::NotDurable, "{when}");
-            eprintln!("DBG {n} 35");
             assert!(bus.shut_down().await.is_err(), "{when}");
 
-            eprintln!("DBG {n} 37");
             let disk = disk.crash_seeded(n);
-            eprintln!("DBG {n} 38");
             let bus = house::open_on(&disk, &config).await?;
-            eprintln!("DBG {n} 39");
             receipts.extend(house::send_all(&bus, (lead, echo), ["after"]).await?);
-            eprintln!("DBG {n} 40");
             house::drain(&bus).await?;
-            eprintln!("DBG {n} 41");
             let ledger = Ledger::read(&bus).await;
             ledger.check_done(&when);
             ledger.check_receipts(&receipts, &when);
-            eprintln!("DBG {n} 44");
             bus.shut_down().await
         })
         .unwrap();
