@@ -24,6 +24,7 @@ use crate::error::{Code, Ended, Error, Fault};
 use crate::persist::store::{RecoveryReport, StoredFrame};
 pub use crate::protocol::session::{BodySpec, Inspection, Status};
 use crate::protocol::session::{Created, Event};
+use crate::protocol::supervisor::rules;
 pub use crate::protocol::supervisor::{Origin, Record};
 use crate::protocol::{Draft, Label, SessionId, Timestamp, Workspace};
 
@@ -99,7 +100,9 @@ impl Bus {
     /// before this returns.
     ///
     /// # Errors
-    /// `NAME_TAKEN`, `SESSION_LIMIT`, or the store's fault.
+    /// `INVALID_ARGUMENT` for an agent's name that no factory has, one over 64 bytes, settings over
+    /// `agent_state_max`, and where the factory cannot make the agent: then the session has failed,
+    /// else nothing happened. `NAME_TAKEN`, `SESSION_LIMIT`, or the store's fault.
     ///
     /// # Cancel safety
     /// Dropped before it returns, the session may exist: [`Bus::find`] tells.
@@ -107,7 +110,10 @@ impl Bus {
     /// # Durability
     /// As the store promises.
     pub async fn create(&self, create: Create) -> Result<SessionId, Error> {
-        let id = SessionId::new(self.house.shared.clock.fresh());
+        let shared = &self.house.shared;
+        let known = |name: &str| shared.factories.contains_key(name);
+        rules::check_body(&create.body, shared.config.limits.agent_state_max, known)?;
+        let id = SessionId::new(shared.clock.fresh());
         let Create { label, workspace, body } = create;
         let created = Created { id, label, workspace, body };
         self.ask(|reply| Request::Create { created, reply }).await
@@ -241,16 +247,27 @@ impl Bus {
         Ok(History { entries, next: page.next })
     }
 
-    /// Waits until no session has anything left to do and nothing is on its way.
+    /// Waits until no session has anything left to do and nothing is on its way. Mail for a session
+    /// that is damaged or has no agent is on its way for as long as that is so:
+    /// [`Bus::n_stranded`] tells.
     ///
     /// # Errors
-    /// `CLOSED` when the bus stops first.
+    /// `CLOSED` when the bus stops first; the store's fault once nothing can be written any more.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn quiet(&self) -> Result<(), Error> {
         self.house.shared.quiet().await;
-        if self.house.shared.is_closing() { Err(Ended::Closed.into()) } else { Ok(()) }
+        if self.house.shared.is_closing() {
+            return Err(Ended::Closed.into());
+        }
+        self.fault().map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// Sessions that have come to a stand since this bus was opened: failed, without their agent,
+    /// or damaged. What they have accepted stays in their journals.
+    pub fn n_stranded(&self) -> u64 {
+        self.house.shared.n_stranded()
     }
 
     /// Counts since this bus was opened.

@@ -32,6 +32,7 @@ mod session;
 mod sights;
 mod snapshot;
 
+mod falls;
 pub(crate) mod recovery;
 pub(crate) mod stream;
 pub(crate) mod supervisor;

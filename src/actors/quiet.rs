@@ -4,7 +4,7 @@
 //! nothing left, on disk, with nothing in its lanes; so zero means that nothing is pending
 //! anywhere.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -14,6 +14,8 @@ pub(super) struct Unquiet {
     count: AtomicUsize,
     n_waiting: AtomicUsize,
     quiet: Notify,
+    /// It will not be quiet any more.
+    given_up: AtomicBool,
 }
 
 impl Unquiet {
@@ -25,6 +27,12 @@ impl Unquiet {
         if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.quiet.notify_waiters();
         }
+    }
+
+    /// Nothing can be written any more: nobody waits for what cannot come.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+        self.quiet.notify_waiters();
     }
 
     /// Whether somebody waits: then a session does not wait for a commit to ride with.
@@ -51,7 +59,8 @@ impl Waits<'_> {
         loop {
             let mut quiet = std::pin::pin!(self.0.quiet.notified());
             quiet.as_mut().enable();
-            if self.0.count.load(Ordering::Acquire) == 0 {
+            let given_up = self.0.given_up.load(Ordering::Acquire);
+            if given_up || self.0.count.load(Ordering::Acquire) == 0 {
                 return;
             }
             quiet.await;

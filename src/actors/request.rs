@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::cell::Cell;
 use super::control::{Control, Reply};
+use super::outgoing::answer;
 use crate::error::{Error, Fault};
 use crate::protocol::session::{Created, Verdict};
 use crate::protocol::supervisor::{Origin, Record};
@@ -172,6 +173,35 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Answers with the fault: the supervisor cannot say anything else now. What nobody waits for
+    /// is given back.
+    pub(super) fn refuse(self, fault: &Fault) -> Option<Request> {
+        let error = || Error::from(fault.clone());
+        match self {
+            Request::Route { reply, .. } => reply.answer(Err(error())),
+            Request::Find { reply, .. }
+            | Request::Create { reply, .. }
+            | Request::Lookup { reply, .. } => answer(reply, Err(error())),
+            Request::Connect { reply, .. }
+            | Request::Group { reply, .. }
+            | Request::Dedicate { reply, .. }
+            | Request::Close { reply, .. }
+            | Request::Ended { reply, .. } => answer(reply, Err(error())),
+            Request::Peers { reply, .. } => answer(reply, Err(error())),
+            Request::Origin { reply } => answer(reply, Err(error())),
+            Request::Known { reply, .. } => answer(reply, Err(error())),
+            Request::List { reply } => answer(reply, Err(error())),
+            Request::Delivery { .. }
+            | Request::Made { .. }
+            | Request::Snapshot
+            | Request::Stop { .. }
+            | Request::Fallen { .. } => return Some(self),
+        }
+        None
+    }
+}
+
 /// Why a session has fallen.
 #[derive(Debug, Clone)]
 pub enum Fallen {
@@ -179,8 +209,8 @@ pub enum Fallen {
     Panicked,
     /// The journal failed.
     Fault(Fault),
-    /// The factory is missing, or could not make the agent. The session is loaded and keeps its
-    /// mail; respawning does not help.
+    /// The factory is missing, or could not make the agent. One that is being made fails; one that
+    /// lives keeps its mail and takes no turn until its next load.
     Unmade {
         /// The code.
         code: String,

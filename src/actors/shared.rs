@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::agent::Factory;
 use super::arbiter;
-use super::cell::Cell;
+use super::cell::{Cell, Phase};
 use super::clock::Clock;
 use super::control::{Control, Reply};
 use super::observer::Observer;
@@ -67,6 +67,8 @@ pub struct Shared {
     ended: AtomicBool,
     /// Everybody was told that nothing can be written any more.
     faulted: AtomicBool,
+    /// Sessions that have come to a stand since the bus was opened.
+    stranded: DashSet<SessionId>,
 }
 
 impl Shared {
@@ -94,6 +96,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
+            stranded: DashSet::new(),
         });
         for (index, queue) in shared.queues.iter().enumerate() {
             match arbiter::start(index, Arc::clone(queue), Arc::clone(&shared)) {
@@ -176,6 +179,24 @@ impl Shared {
         for cell in self.cells_now() {
             cell.fault();
         }
+        self.unquiet.give_up();
+    }
+
+    /// A session takes no turn any more until the next opening, or its next load.
+    pub(super) fn strand(&self, id: SessionId) {
+        self.stranded.insert(id);
+    }
+
+    /// Sessions that have come to a stand since the bus was opened.
+    pub fn n_stranded(&self) -> u64 {
+        let damaged = |cell: &Arc<Cell>| match cell.phase() {
+            Phase::Quarantined(fault) => fault.code == Code::JournalCorrupt,
+            _ => false,
+        };
+        for cell in self.cells_now().iter().filter(|cell| damaged(cell)) {
+            self.stranded.insert(cell.id());
+        }
+        self.stranded.len() as u64
     }
 
     /// Figures since the bus was opened.
@@ -184,13 +205,15 @@ impl Shared {
         Progress { rounds_waited_max: waited.max().unwrap_or(0), ..self.counters.read() }
     }
 
-    /// Waits until no session has anything to do and nothing is on its way.
+    /// Waits until no session has anything to do and nothing is on its way, or until nothing can be
+    /// written any more.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn quiet(&self) {
         let waits = self.unquiet.wait();
         self.store.urge();
+        self.look_for_fault();
         waits.quiet().await;
     }
 

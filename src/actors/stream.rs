@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 
 use crate::config::StoreConfig;
-use crate::error::{Code, Fault};
+use crate::error::{Code, Fault, Refused};
 use crate::persist::store::{
     Append, Load, NoPermit, Permit, Purpose, Replay, Store, Tickets, Urgency,
 };
@@ -26,6 +26,12 @@ pub(crate) struct Stream {
     snapshot_every: u64,
     frame_max: usize,
 }
+
+/// A fact as it stands in a frame, which it fits.
+pub(crate) struct Written(Vec<u8>);
+
+/// What a frame adds to a fact that is alone in it.
+const ARRAY_BYTES: usize = 2;
 
 /// What the committer said last.
 struct Told {
@@ -98,20 +104,31 @@ impl Stream {
         Ok((stream, graph))
     }
 
+    /// A fact as it is appended.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when it does not fit a frame: it can never be recorded.
+    pub(crate) fn written(&self, event: &Event) -> Result<Written, Refused> {
+        let text = serde_json::to_vec(event);
+        let text = text.map_err(|e| Refused::new(Code::InvalidArgument, e.to_string()))?;
+        let bytes = text.len() + ARRAY_BYTES;
+        if bytes > self.frame_max {
+            let (limit, bytes) = (self.frame_max as u64, bytes as u64);
+            let text = "what is to be recorded does not fit a frame of the journal";
+            return Err(Refused::over(Code::InvalidArgument, text, limit, bytes));
+        }
+        Ok(Written(text))
+    }
+
     /// Appends facts and waits until they are on disk; more than one frame where they do not fit
     /// one, in order.
     ///
     /// # Errors
     /// The store's fault. Whether the facts are on disk is unknown then: read the stream back.
-    pub(crate) async fn append(&mut self, events: &[Event], now: Timestamp) -> Result<(), Fault> {
-        let mut texts = Vec::with_capacity(events.len());
-        for event in events {
-            let text = serde_json::to_vec(event);
-            texts.push(text.map_err(|error| Fault::new(Code::NotDurable, error.to_string()))?);
-        }
+    pub(crate) async fn append(&mut self, facts: &[Written], now: Timestamp) -> Result<(), Fault> {
         let mut first = 0;
-        while first < texts.len() {
-            let rest = texts.get(first..).unwrap_or_default();
+        while first < facts.len() {
+            let rest = facts.get(first..).unwrap_or_default();
             let n_fitting = fitting(rest, self.frame_max);
             let payload = array(rest.get(..n_fitting).unwrap_or_default());
             self.since.0 += 1;
@@ -199,6 +216,11 @@ impl Stream {
         }
     }
 
+    /// The largest frame, in bytes.
+    pub(crate) fn frame_max(&self) -> usize {
+        self.frame_max
+    }
+
     /// Ends this load; `ended` is called from the committer's thread.
     pub(crate) fn end(&self, ended: Box<dyn FnOnce() + Send>) {
         self.store.end(self.load, ended);
@@ -206,18 +228,23 @@ impl Stream {
 }
 
 /// How many of the texts fit one frame as an array; at least one.
-fn fitting(texts: &[Vec<u8>], frame_max: usize) -> usize {
+fn fitting(facts: &[Written], frame_max: usize) -> usize {
     let mut bytes = 1;
-    let n_fitting = texts.iter().take_while(|text| {
+    let n_fitting = facts.iter().take_while(|Written(text)| {
         bytes += text.len() + 1;
         bytes <= frame_max
     });
     n_fitting.count().max(1)
 }
 
-fn array(texts: &[Vec<u8>]) -> Vec<u8> {
+fn array(facts: &[Written]) -> Vec<u8> {
     let mut array = vec![b'['];
-    array.extend(texts.join(&b','));
+    for (place, Written(text)) in facts.iter().enumerate() {
+        if place > 0 {
+            array.push(b',');
+        }
+        array.extend(text);
+    }
     array.push(b']');
     array
 }

@@ -9,38 +9,41 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Control, Reply};
-use super::request::{Fallen, Request, Route};
+use super::request::{Request, Route};
 use super::shared::Shared;
-use super::stream::Stream;
+use super::stream::{Stream, Written};
 use crate::error::{Code, Error, Fault, Refused};
+use crate::protocol::session::backoff::backoff;
 use crate::protocol::session::{Created, Verdict};
-use crate::protocol::supervisor::{Event, Graph, Phase};
+use crate::protocol::supervisor::{Event, Graph, Phase, rules};
 use crate::protocol::{SessionId, Timestamp};
 
 /// Requests decided in one append.
 const BATCH_MAX: usize = 1_024;
-/// The wait before a session whose journal failed is loaded again is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
 
 /// The supervisor's task.
 pub(crate) struct Supervisor {
-    shared: Arc<Shared>,
-    graph: Graph,
+    pub(super) shared: Arc<Shared>,
+    pub(super) graph: Graph,
     stream: Stream,
     requests: mpsc::UnboundedReceiver<Request>,
     /// Recent falls by session, oldest first.
-    falls: HashMap<SessionId, VecDeque<Timestamp>>,
+    pub(super) falls: HashMap<SessionId, VecDeque<Timestamp>>,
+    /// Sessions being made, each with how often its outcome could not be recorded.
+    making: HashMap<SessionId, u32>,
+    /// Why the graph in memory is not what is on disk, and how often reading it has failed.
+    unread: Option<(Fault, u32)>,
 }
 
 /// What one batch has decided.
 #[derive(Default)]
-struct Decided {
-    events: Vec<Event>,
-    /// Carried out when the events are on disk, or told the fault.
-    after: Vec<After>,
+pub(super) struct Decided {
+    facts: Vec<Written>,
+    /// Carried out when the facts are on disk, or told the fault.
+    pub(super) after: Vec<After>,
 }
 
-type After = Box<dyn FnOnce(&Supervisor, Result<(), Fault>)>;
+pub(super) type After = Box<dyn FnOnce(&mut Supervisor, Result<(), Fault>)>;
 
 impl Supervisor {
     /// A supervisor over a stream that was read back.
@@ -49,7 +52,10 @@ impl Supervisor {
         (stream, graph): (Stream, Graph),
         requests: mpsc::UnboundedReceiver<Request>,
     ) -> Self {
-        Supervisor { shared, graph, stream, requests, falls: HashMap::new() }
+        // The opening gives each half-made session its outcome.
+        let making = half_made(&graph).map(|id| (id, 0)).collect();
+        let (falls, unread) = (HashMap::new(), None);
+        Supervisor { shared, graph, stream, requests, falls, making, unread }
     }
 
     /// Serves requests until every handle is gone or [`Request::Stop`] comes.
@@ -65,6 +71,12 @@ impl Supervisor {
 
     /// Decides a batch, journals it, answers it. True when it is time to stop.
     async fn serve(&mut self, batch: &mut Vec<Request>) -> bool {
+        if self.unread.is_some() {
+            self.read().await;
+        }
+        if let Some((fault, n_tries)) = self.unread.clone() {
+            self.turn_away(batch, &fault, n_tries);
+        }
         let mut decided = Decided::default();
         let mut stop = None;
         let mut asked_snapshot = false;
@@ -75,27 +87,31 @@ impl Supervisor {
                 other => self.decide(other, &mut decided),
             }
         }
-        let outcome = self.journal(&decided.events, asked_snapshot).await;
+        let outcome = self.journal(&decided.facts, asked_snapshot).await;
         for after in decided.after {
             after(self, outcome.clone());
+        }
+        if outcome.is_err() {
+            self.settle_half_made();
         }
         let Some(ended) = stop else { return false };
         self.stream.end(Box::new(move || ended.send(()).unwrap_or_default()));
         true
     }
 
-    async fn journal(&mut self, events: &[Event], asked: bool) -> Result<(), Fault> {
-        if events.is_empty() && !asked {
+    async fn journal(&mut self, facts: &[Written], asked: bool) -> Result<(), Fault> {
+        if facts.is_empty() && !asked {
             return Ok(());
         }
         let now = self.shared.clock.now();
-        if !events.is_empty()
-            && let Err(fault) = self.stream.append(events, now).await
+        if !facts.is_empty()
+            && let Err(fault) = self.stream.append(facts, now).await
         {
             self.read_back().await;
+            self.shared.look_for_fault();
             return Err(fault);
         }
-        // The events are on disk: without a snapshot, all that was decided holds.
+        // The facts are on disk: without a snapshot, all that was decided holds.
         if let Err(fault) = self.stream.snapshot(&self.graph, asked, now).await {
             tracing::warn!(%fault, "no snapshot of the supervisor's stream");
             if self.stream.has_failed() {
@@ -111,16 +127,72 @@ impl Supervisor {
         self.stream.end(Box::new(move || ended.send(()).unwrap_or_default()));
         // The committer always calls; if it is gone there is nothing to wait for.
         drop(over.await);
+        self.read().await;
+    }
+
+    /// Reads the stream, whose load has ended. Where that fails, it is unread.
+    async fn read(&mut self) {
         let (store, config) = (Arc::clone(&self.shared.store), self.shared.config.store.clone());
         let opened = tokio::task::spawn_blocking(move || Stream::open(store, &config)).await;
-        match opened {
-            Ok(Ok((stream, graph))) => (self.stream, self.graph) = (stream, graph),
-            Ok(Err(fault)) => {
-                tracing::error!(%fault, "the supervisor's stream cannot be read back")
+        let cut_off = |error: tokio::task::JoinError| {
+            let text = format!("reading the supervisor's stream back was cut off: {error}");
+            Err(Fault::new(Code::NotDurable, text))
+        };
+        match opened.unwrap_or_else(cut_off) {
+            Ok((stream, graph)) => {
+                (self.stream, self.graph) = (stream, graph);
+                if self.unread.take().is_some() {
+                    self.settle_half_made();
+                }
             }
-            Err(error) => {
-                tracing::error!(%error, "reading the supervisor's stream back was cut off")
+            Err(fault) => {
+                tracing::error!(%fault, "the supervisor's stream cannot be read back");
+                let n_tries = self.unread.as_ref().map_or(0, |(_, n_tries)| n_tries + 1);
+                self.unread = Some((fault, n_tries));
             }
+        }
+    }
+
+    /// The graph is not known: who waits is told so, and what must not be lost comes again.
+    fn turn_away(&self, batch: &mut Vec<Request>, fault: &Fault, n_tries: u32) {
+        let kept: Vec<Request> =
+            batch.drain(..).filter_map(|request| request.refuse(fault)).collect();
+        for request in kept {
+            match request {
+                Request::Stop { .. } => batch.push(request),
+                Request::Snapshot => {}
+                other => self.ask_later(other, n_tries),
+            }
+        }
+    }
+
+    /// Asks itself again after a while, unless nothing can be recorded any more.
+    fn ask_later(&self, request: Request, n_tries: u32) {
+        if self.shared.store.fault().is_some() {
+            return;
+        }
+        let wait = backoff(self.shared.config.limits.resend_after, n_tries);
+        let handle = self.shared.supervisor.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(wait).await;
+            handle.ask(request);
+        });
+    }
+
+    /// After the stream was read back: a session that is half made there though its append had
+    /// failed, so that nobody makes it, has failed.
+    fn settle_half_made(&mut self) {
+        if self.unread.is_some() {
+            return;
+        }
+        let forgotten: Vec<SessionId> =
+            half_made(&self.graph).filter(|id| !self.making.contains_key(id)).collect();
+        for id in forgotten {
+            self.making.insert(id, 0);
+            let (reply, _) = oneshot::channel();
+            let text = "the journal failed while the session was being made";
+            let outcome = Err(Fault::new(Code::NotDurable, text).into());
+            self.shared.supervisor.ask(Request::Made { id, outcome, reply });
         }
     }
 
@@ -133,7 +205,8 @@ impl Supervisor {
                 self.settle(events, reply, decided);
             }
             Request::Group { group, members, reply } => {
-                let events = self.graph.group(&group, &members);
+                let per_event = rules::members_per_event(self.stream.frame_max());
+                let events = self.graph.group(&group, &members, per_event);
                 self.settle(events, reply, decided);
             }
             Request::Dedicate { origin, reply } => {
@@ -193,30 +266,40 @@ impl Supervisor {
         reply: Reply<()>,
         decided: &mut Decided,
     ) {
-        match events {
-            Ok(events) => {
-                self.record(events, decided);
-                decided.answer(reply, Ok(()));
-            }
-            Err(refused) => decided.answer(reply, Err(refused.into())),
-        }
+        let recorded = events.and_then(|events| self.record(events, decided));
+        decided.answer(reply, recorded.map_err(Error::from));
     }
 
-    fn record(&mut self, events: Vec<Event>, decided: &mut Decided) {
+    /// Applies events and has them journaled with the batch; all of them or, where one does not fit
+    /// a frame, none.
+    fn record(&mut self, events: Vec<Event>, decided: &mut Decided) -> Result<(), Refused> {
+        let facts: Vec<Written> =
+            events.iter().map(|event| self.stream.written(event)).collect::<Result<_, _>>()?;
         for event in events {
             let applied = self.graph.apply(&event);
             assert!(applied.is_ok(), "{applied:?}: {event:?}");
-            decided.events.push(event);
         }
+        decided.facts.extend(facts);
+        Ok(())
+    }
+
+    /// As [`Supervisor::record`], of an event whose size is bounded.
+    pub(super) fn record_small(&mut self, event: Event, decided: &mut Decided) {
+        if let Err(refused) = self.record(vec![event], decided) {
+            tracing::error!(%refused, "an event of the supervisor does not fit a frame");
+        }
+    }
+
+    pub(super) fn failed(&self, id: SessionId, why: &str) -> Event {
+        Event::Failed { id, reason: rules::reason(why, self.stream.frame_max()) }
     }
 
     fn create(&mut self, created: Created, reply: Reply<SessionId>, decided: &mut Decided) {
         let sessions_max = self.shared.config.life.sessions_max;
-        let events = match self.graph.provision(created.clone(), sessions_max) {
-            Ok(events) => events,
-            Err(refused) => return decided.answer(reply, Err(refused.into())),
-        };
-        self.record(events, decided);
+        let events = self.graph.provision(created.clone(), sessions_max);
+        if let Err(refused) = events.and_then(|events| self.record(events, decided)) {
+            return decided.answer(reply, Err(refused.into()));
+        }
         decided.after.push(Box::new(move |supervisor, outcome| match outcome {
             Ok(()) => supervisor.make(created, reply),
             Err(fault) => drop(reply.send(Err(fault.into()))),
@@ -224,8 +307,9 @@ impl Supervisor {
     }
 
     /// Starts the session's actor, which writes its first frame, and comes back with the outcome.
-    fn make(&self, created: Created, reply: Reply<SessionId>) {
+    fn make(&mut self, created: Created, reply: Reply<SessionId>) {
         let (id, handle) = (created.id, self.shared.supervisor.clone());
+        self.making.insert(id, 0);
         let (made, outcome) = oneshot::channel();
         self.shared.cell(id).push(Control::Create { created, reply: made });
         tokio::task::spawn_local(async move {
@@ -242,20 +326,40 @@ impl Supervisor {
         decided: &mut Decided,
     ) {
         let phase = self.graph.sessions.get(&id).map(|record| record.phase);
-        // It may have failed already: its agent could not be made.
+        let kept = outcome.clone();
+        // It may have failed already: its agent could not be made. Or it was recorded before,
+        // though the journal had said otherwise, and was closed meanwhile.
         let outcome = match (outcome, phase) {
             (Ok(()), Some(Phase::Failed)) => Err(unmade()),
+            (Ok(()), None) => Err(Refused::not_found().into()),
             (outcome, _) => outcome,
         };
-        match &outcome {
-            Ok(()) => self.record(vec![Event::Activated { id }], decided),
-            Err(error) if phase == Some(Phase::Provisioning) => {
-                let reason = error.to_string();
-                self.record(vec![Event::Failed { id, reason }], decided);
-            }
-            Err(_) => {}
+        if phase == Some(Phase::Provisioning) {
+            let event = match &outcome {
+                Ok(()) => Event::Activated { id },
+                Err(error) => self.failed(id, &error.to_string()),
+            };
+            self.record_small(event, decided);
         }
-        decided.answer(reply, outcome.map(|()| id));
+        decided.after.push(Box::new(move |supervisor, recorded| match recorded {
+            Ok(()) => {
+                supervisor.making.remove(&id);
+                drop(reply.send(outcome.map(|()| id)));
+            }
+            Err(fault) => {
+                drop(reply.send(Err(fault.into())));
+                supervisor.make_known_later(id, kept);
+            }
+        }));
+    }
+
+    /// What became of a session could not be recorded: that is tried again, nobody waits for it.
+    fn make_known_later(&mut self, id: SessionId, outcome: Result<(), Error>) {
+        let n_tries = self.making.entry(id).or_default();
+        let tries = *n_tries;
+        *n_tries += 1;
+        let (reply, _) = oneshot::channel();
+        self.ask_later(Request::Made { id, outcome, reply }, tries);
     }
 
     fn close(&mut self, id: SessionId, reply: Reply<()>, decided: &mut Decided) {
@@ -267,7 +371,9 @@ impl Supervisor {
         if events.is_empty() && phase == Some(Phase::Closed) {
             return decided.answer(reply, Ok(()));
         }
-        self.record(events, decided);
+        if let Err(refused) = self.record(events, decided) {
+            return decided.answer(reply, Err(refused.into()));
+        }
         decided.after.push(Box::new(move |supervisor, outcome| match outcome {
             Ok(()) => {
                 supervisor.shared.cell(id).revoke_ways();
@@ -300,59 +406,9 @@ impl Supervisor {
         let absent = |error: &Error| error.code() == Code::NotFound;
         let outcome = if outcome.as_ref().is_err_and(absent) { Ok(()) } else { outcome };
         if outcome.is_ok() && phase == Some(Phase::Closing) {
-            self.record(vec![Event::Closed { id }], decided);
+            self.record_small(Event::Closed { id }, decided);
         }
         decided.answer(reply, outcome);
-    }
-
-    /// A session's load ended by itself: it is loaded again. One that panics does so within a
-    /// bound, else it has failed; a journal that fails is not the session's doing, so there it only
-    /// waits longer each time.
-    fn fallen(&mut self, id: SessionId, why: Fallen, decided: &mut Decided) {
-        let reason = match why {
-            Fallen::Fault(_) => return self.respawn_later(id),
-            Fallen::Panicked if self.count_fall(id) <= self.shared.config.life.respawn_max => {
-                return self.shared.cell(id).push(Control::Respawn);
-            }
-            Fallen::Panicked => "its actor panicked too often".to_owned(),
-            Fallen::Unmade { code, message } => format!("{code}: {message}"),
-        };
-        tracing::error!(session = %id, %reason, "the session has failed");
-        let phase = self.graph.sessions.get(&id).map(|record| record.phase);
-        if matches!(phase, Some(Phase::Provisioning | Phase::Active)) {
-            self.record(vec![Event::Failed { id, reason }], decided);
-        }
-        decided.after.push(Box::new(move |supervisor, outcome| {
-            let cell = supervisor.shared.cell(id);
-            // Where that cannot be recorded, it has failed until the next opening.
-            if outcome.is_ok() {
-                cell.revoke_ways();
-            }
-            cell.push(Control::Fail);
-        }));
-    }
-
-    fn respawn_later(&mut self, id: SessionId) {
-        let (n_falls, cell) = (self.count_fall(id), self.shared.cell(id));
-        if n_falls <= 1 {
-            return cell.push(Control::Respawn);
-        }
-        cell.push(Control::Withhold);
-        let doublings = (n_falls - 2).min(DOUBLINGS_MAX);
-        let wait = self.shared.config.limits.resend_after * 2_u32.pow(doublings);
-        tokio::task::spawn_local(async move {
-            tokio::time::sleep(wait).await;
-            cell.push(Control::Respawn);
-        });
-    }
-
-    /// Falls of a session within the window, with this one.
-    fn count_fall(&mut self, id: SessionId) -> u32 {
-        let (now, window) = (self.shared.clock.now(), self.shared.config.life.respawn_window);
-        let falls = self.falls.entry(id).or_default();
-        falls.push_back(now);
-        falls.retain(|at| at.after(window) > now);
-        u32::try_from(falls.len()).unwrap_or(u32::MAX)
     }
 }
 
@@ -373,6 +429,11 @@ impl Decided {
             Err(fault) => drop(reply.send(Err(fault.into()))),
         }));
     }
+}
+
+fn half_made(graph: &Graph) -> impl Iterator<Item = SessionId> {
+    let sessions = graph.sessions.iter();
+    sessions.filter(|(_, record)| record.phase == Phase::Provisioning).map(|(id, _)| *id)
 }
 
 fn unmade() -> Error {

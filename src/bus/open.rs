@@ -137,16 +137,20 @@ impl Builder {
         }
         let house =
             Arc::new(House { shared: Arc::clone(&shared), recovery, stop: Stop::default() });
-        // From here on the cleaner may have sessions loaded.
-        janitor.attach(&shared);
         supervise(&shared, (stream, graph), requests)?;
         if let Some(origin) = dedication {
             dedicate(&shared, origin)?;
         }
         settle(&shared, &survey)?;
+        // Recovery is over: from here on sessions are loaded, by the cleaner's wish too.
+        for id in &survey.closing {
+            let (reply, _answer) = oneshot::channel();
+            shared.supervisor.ask(Request::Close { id: *id, reply });
+        }
         for id in &survey.resume {
             shared.cell(*id).push(Control::Load);
         }
+        janitor.attach(&shared);
         Ok(Bus { house })
     }
 }
@@ -230,7 +234,7 @@ fn dedicate(shared: &Shared, origin: Origin) -> Result<(), Error> {
     answer.blocking_recv().unwrap_or(Err(Error::Ended(Ended::Closed)))
 }
 
-/// Gives every half-made session one answer, and finishes the ends that were begun.
+/// Gives every half-made session one answer.
 fn settle(shared: &Shared, survey: &Survey) -> Result<(), Error> {
     let mut answers = Vec::new();
     for (id, proven) in &survey.half_made {
@@ -247,10 +251,6 @@ fn settle(shared: &Shared, survey: &Survey) -> Result<(), Error> {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(Error::Ended(Ended::Closed)),
         }
-    }
-    for id in &survey.closing {
-        let (reply, _answer) = oneshot::channel();
-        shared.supervisor.ask(Request::Close { id: *id, reply });
     }
     Ok(())
 }

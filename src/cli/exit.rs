@@ -61,6 +61,8 @@ impl Failure {
                 Failure::new(UNUSABLE, format!("{}: {error}", dir.display()))
             }
             RunError::Bus(error) => Failure::bus(dir, error),
+            RunError::Receipts { path, error } => Failure::io("write receipts to", path, error),
+            RunError::Stranded(_) => Failure::new(UNUSABLE, format!("{}: {error}", dir.display())),
             RunError::Receipt(_) => Failure::new(UNUSABLE, error.to_string()),
         }
     }

@@ -3,6 +3,8 @@
 //! **Invariant**: the trace is read and checked whole before anything is made.
 
 use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
 
 use callboard::sim::replay::{self, Replay};
 use callboard::sim::trace::Trace;
@@ -17,14 +19,21 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let trace = Trace::parse(&bytes).map_err(|malformed| {
         Failure::new(UNUSABLE, format!("malformed trace {}: {malformed}", path.display()))
     })?;
-    let receipts = match receipts {
-        None => None,
-        Some(path) => Some(
-            (OpenOptions::new().append(true).create(true).open(path))
-                .map_err(|error| Failure::io("write receipts to", path, &error))?,
-        ),
-    };
-    let replay = Replay { trace, limit: *limit, receipts };
+    if let Some(path) = receipts {
+        could_be_written(path).map_err(|error| Failure::io("write receipts to", path, &error))?;
+    }
+    let replay = Replay { trace, limit: *limit, receipts: receipts.clone() };
     let config = store.options().replay_config();
     stage::perform(store, config, *json, |stage| replay::replay(replay, stage))
+}
+
+/// Whether a file can be appended to, or has a directory to be made in; makes nothing.
+fn could_be_written(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::metadata(parent.unwrap_or(Path::new("."))).map(drop)
+        }
+        opened => opened.map(drop),
+    }
 }

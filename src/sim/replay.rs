@@ -4,8 +4,9 @@
 //! journals: no line is sent twice and none is left out, however often the process was killed.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -35,16 +36,18 @@ pub struct Replay {
     pub trace: Trace,
     /// How many of its lines, from the first; all if not set.
     pub limit: Option<u64>,
-    /// Where each receipt is written down as it is got, one line each: the line of the trace, the
+    /// The file, made once the bus is open, to which each receipt is appended as it is got, one
+    /// line each: the line of the trace, the
     /// two people, the number for the pair, and the message's id.
-    pub receipts: Option<File>,
+    pub receipts: Option<PathBuf>,
 }
 
 /// Replays a trace until all is quiet.
 ///
 /// # Errors
 /// What the bus says: `WRONG_ORIGIN` for a data directory of something else, faults of the journal;
-/// and a receipt that could not be written down.
+/// a receipt that could not be written
+/// down, and sessions that cannot go on.
 ///
 /// # Cancel safety
 /// Dropped, it leaves the data directory as a kill would: the next replay goes on there.
@@ -56,7 +59,7 @@ pub async fn replay(replay: Replay, stage: Stage) -> Result<End, RunError> {
     let plan = Plan {
         origin: Origin { kind: "trace".to_owned(), hash },
         lines,
-        receipts: replay.receipts,
+        receipts: (replay.receipts, None),
         meter: Arc::clone(&meter),
         sessions: HashMap::new(),
         schedule: Schedule::new(&[], &HashMap::new()),
@@ -75,7 +78,8 @@ pub fn label_of(person: u64) -> Result<Label, Error> {
 struct Plan {
     origin: Origin,
     lines: Vec<Line>,
-    receipts: Option<File>,
+    /// Where receipts go, and the file once it is open.
+    receipts: (Option<PathBuf>, Option<File>),
     meter: Arc<Meter>,
     sessions: HashMap<u64, SessionId>,
     schedule: Schedule,
@@ -87,6 +91,7 @@ impl Play for Plan {
     }
 
     async fn prepare(&mut self, bus: &Bus) -> Result<(Option<u64>, u64), RunError> {
+        self.open_receipts()?;
         self.sessions = made(bus, &people(&self.lines)).await?;
         let known = self.known_numbers(bus).await?;
         self.schedule = Schedule::new(&self.lines, &known);
@@ -149,8 +154,16 @@ impl Plan {
         Ok(known)
     }
 
+    fn open_receipts(&mut self) -> Result<(), RunError> {
+        let (Some(path), file) = &mut self.receipts else { return Ok(()) };
+        let opened = OpenOptions::new().append(true).create(true).open(&*path);
+        let opened = opened.map_err(|error| RunError::Receipts { path: path.clone(), error });
+        *file = Some(opened?);
+        Ok(())
+    }
+
     fn write_down(&mut self, next: Next, receipt: &Receipt) -> Result<(), RunError> {
-        let Some(file) = &mut self.receipts else { return Ok(()) };
+        let Some(file) = &mut self.receipts.1 else { return Ok(()) };
         let Line { number, from, to, .. } = next.line;
         let text = format!("{number} {from} {to} {} {}\n", receipt.n, receipt.id);
         file.write_all(text.as_bytes()).map_err(RunError::Receipt)

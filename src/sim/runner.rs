@@ -65,6 +65,20 @@ pub enum RunError {
     /// A receipt could not be written down.
     #[error("a receipt cannot be written down: {0}")]
     Receipt(std::io::Error),
+    /// The file for the receipts cannot be opened.
+    #[error("cannot write receipts to {}: {error}", .path.display())]
+    Receipts {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// Sessions of the run cannot go on: it would never be quiet, or not be whole.
+    #[error(
+        "{0} of its sessions cannot go on: damaged, failed or without an agent; nothing more is \
+         sent, and `callboard journal verify` says what is damaged"
+    )]
+    Stranded(u64),
 }
 
 impl From<crate::error::Refused> for RunError {
@@ -122,6 +136,7 @@ async fn played(
     tell: &dyn Fn(Told),
 ) -> Result<End, RunError> {
     let recovery = recovery(bus);
+    unstranded(recovery.quarantined)?;
     let (total, before) = play.prepare(bus).await?;
     let started = if before == 0 { Instant::now() } else { opened };
     let sent = async {
@@ -132,16 +147,23 @@ async fn played(
     told(sent, || {
         let progress = bus.progress();
         tell(Told { total, queued: before + progress.queued, handled: progress.handled });
+        // What cannot go on keeps the others waiting.
+        bus.fault().map_or(Ok(()), |fault| Err(Error::from(fault)))?;
+        unstranded(bus.n_stranded())
     })
     .await?;
     let elapsed = started.elapsed();
     Ok(End::Quiet(Box::new(summed_up(bus, meter, (elapsed, recovery)).await?)))
 }
 
-/// Waits for `done` and tells meanwhile.
+fn unstranded(count: u64) -> Result<(), RunError> {
+    if count > 0 { Err(RunError::Stranded(count)) } else { Ok(()) }
+}
+
+/// Waits for `done` and tells meanwhile; where telling finds that it cannot come, no longer.
 async fn told(
     done: impl Future<Output = Result<(), RunError>>,
-    tell: impl Fn(),
+    tell: impl Fn() -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let mut ticks = interval(TELL_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -149,10 +171,10 @@ async fn told(
     loop {
         tokio::select! {
             outcome = &mut done => {
-                tell();
-                return outcome;
+                outcome?;
+                return tell();
             }
-            _ = ticks.tick() => tell(),
+            _ = ticks.tick() => tell()?,
         }
     }
 }

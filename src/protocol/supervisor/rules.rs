@@ -2,11 +2,13 @@
 //!
 //! **Boundary**: nothing changes here; a rule gives the events to record, or a refusal.
 
+use std::collections::HashSet;
+
 use super::event::{Event, Origin};
 use super::graph::{Graph, Phase, Record};
 use crate::error::{Code, Refused};
 use crate::protocol::id::{Label, SessionId};
-use crate::protocol::session::{Created, Verdict};
+use crate::protocol::session::{BodySpec, Created, Verdict};
 
 impl Graph {
     /// Takes an id and a label.
@@ -48,28 +50,34 @@ impl Graph {
         Ok(if known { Vec::new() } else { vec![Event::Connected { one, other }] })
     }
 
-    /// Adds sessions to a group; nothing to record for those who are in it.
+    /// Adds sessions to a group; nothing to record for those who are in it. An event names
+    /// `per_event` of them at most.
     ///
     /// # Errors
     /// `NOT_FOUND` for a member that does not live; `INVALID_ARGUMENT` for two workspaces.
-    pub fn group(&self, group: &Label, members: &[SessionId]) -> Result<Vec<Event>, Refused> {
+    pub fn group(
+        &self,
+        group: &Label,
+        members: &[SessionId],
+        per_event: usize,
+    ) -> Result<Vec<Event>, Refused> {
         let known = self.groups.get(group);
         let mut fellow = known.and_then(|known| known.first()).and_then(|id| self.sessions.get(id));
         let mut fresh = Vec::new();
+        let mut seen = HashSet::new();
         for id in members {
             let record = self.living(*id)?;
             if fellow.is_some_and(|fellow| !share_workspace(fellow, record)) {
                 return Err(two_workspaces());
             }
             fellow = Some(record);
-            if !record.groups.contains(group) && !fresh.contains(id) {
+            if !record.groups.contains(group) && seen.insert(*id) {
                 fresh.push(*id);
             }
         }
-        if fresh.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(vec![Event::Grouped { group: group.clone(), members: fresh }])
+        let grouped =
+            |some: &[SessionId]| Event::Grouped { group: group.clone(), members: some.to_vec() };
+        Ok(fresh.chunks(per_event.max(1)).map(grouped).collect())
     }
 
     /// Whether `from` may send to `to`: edge and equal workspace, and both live.
@@ -155,6 +163,51 @@ impl Graph {
                 .iter()
                 .any(|group| self.groups.get(group).is_some_and(|members| members.contains(&to)))
     }
+}
+
+/// Bytes of a factory's name.
+const FACTORY_NAME_MAX: usize = 64;
+/// Characters of a failure's reason that are kept.
+const REASON_MAX: usize = 500;
+/// Members that one event names at most, and the bytes of each and of the rest of the event.
+const MEMBERS_MAX: usize = 500;
+const MEMBER_BYTES: usize = 40;
+const GROUPED_BYTES: usize = 256;
+
+/// Whether a session can be made with this body: `known` tells which factories there are.
+///
+/// # Errors
+/// `INVALID_ARGUMENT`.
+pub fn check_body(
+    body: &BodySpec,
+    settings_max: usize,
+    known: impl Fn(&str) -> bool,
+) -> Result<(), Refused> {
+    let BodySpec::Agent { name, settings } = body else { return Ok(()) };
+    let over = |text, limit: usize, current: usize| {
+        Err(Refused::over(Code::InvalidArgument, text, limit as u64, current as u64))
+    };
+    if name.len() > FACTORY_NAME_MAX {
+        return over("the factory's name is too long", FACTORY_NAME_MAX, name.len());
+    }
+    let bytes = settings.as_ref().map_or(0, |settings| settings.0.get().len());
+    if bytes > settings_max {
+        return over("the agent's settings are too large", settings_max, bytes);
+    }
+    if !known(name) {
+        return Err(Refused::new(Code::InvalidArgument, "no factory has this name"));
+    }
+    Ok(())
+}
+
+/// Members that one event may name, so that it fits a frame of so many bytes.
+pub fn members_per_event(frame_max: usize) -> usize {
+    (frame_max.saturating_sub(GROUPED_BYTES) / MEMBER_BYTES).clamp(1, MEMBERS_MAX)
+}
+
+/// A failure's reason, cut so that its event fits a frame of so many bytes however it is escaped.
+pub fn reason(text: &str, frame_max: usize) -> String {
+    text.chars().take(REASON_MAX.min(frame_max / 8)).collect()
 }
 
 /// Exact equality; a session without a workspace sees only itself.
