@@ -6,7 +6,7 @@
 //! acceptance and handling are each on disk then. The limit is one thread that writes two records
 //! of 400 bytes a message in groups of 1,000, with one flush a group.
 
-mod common;
+mod measure;
 
 use std::error::Error;
 use std::path::Path;
@@ -29,24 +29,24 @@ const LONE: usize = 300;
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut ours, mut limits, mut lone, mut flushes) = (vec![], vec![], vec![], vec![]);
-    for _ in 0..common::rounds() {
-        let dir = common::scratch()?;
-        limits.push(common::limit(dir.path(), RECORD, 1_000, TIME)?.records_per_s / 2.0);
-        flushes.push(common::limit(dir.path(), RECORD, 1, TIME / 6)?.group_p50.as_secs_f64());
+    for _ in 0..measure::rounds() {
+        let dir = measure::scratch()?;
+        limits.push(measure::limit(dir.path(), RECORD, 1_000, TIME)?.records_per_s / 2.0);
+        flushes.push(measure::limit(dir.path(), RECORD, 1, TIME / 6)?.group_p50.as_secs_f64());
         ours.push(runtime.block_on(messages_per_s(dir.path()))?);
-        let dir = common::scratch()?;
+        let dir = measure::scratch()?;
         lone.push(runtime.block_on(lone_sender(dir.path()))?.as_secs_f64());
     }
     let ratios = ours.iter().zip(&limits).map(|(ours, limit)| ours / limit).collect();
     let times = lone.iter().zip(&flushes).map(|(lone, flush)| lone / flush).collect();
     println!("durable: {SESSIONS} sessions, bodies of {BODY} bytes, closed loop");
-    println!("  messages/s     {:>12.0}", common::median(ours));
-    println!("  limit/s        {:>12.0}", common::median(limits));
-    println!("  ratio          {:>12.2}  (floor 0.25, goal 0.70)", common::median(ratios));
+    println!("  messages/s     {:>12.0}", measure::median(ours));
+    println!("  limit/s        {:>12.0}", measure::median(limits));
+    println!("  ratio          {:>12.2}  (floor 0.25, goal 0.70)", measure::median(ratios));
     println!("lone sender: send to accepted, p50");
-    println!("  microseconds   {:>12.0}", common::median(lone) * 1e6);
-    println!("  flush, p50     {:>12.0}", common::median(flushes) * 1e6);
-    println!("  flush times    {:>12.2}  (aim 4)", common::median(times));
+    println!("  microseconds   {:>12.0}", measure::median(lone) * 1e6);
+    println!("  flush, p50     {:>12.0}", measure::median(flushes) * 1e6);
+    println!("  flush times    {:>12.2}  (aim 4)", measure::median(times));
     Ok(())
 }
 
@@ -54,7 +54,7 @@ async fn open(dir: &Path, observer: Option<Arc<dyn Observer>>) -> Result<Bus, ca
     let mut config = Config::default();
     config.store.durability = Durability::Sync;
     config.store.history = History::Drop;
-    let builder = common::with_sink(Bus::builder().data_dir(dir.join("data")).config(config));
+    let builder = measure::with_sink(Bus::builder().data_dir(dir.join("data")).config(config));
     match observer {
         Some(observer) => builder.observe(observer).open().await,
         None => builder.open().await,
@@ -63,7 +63,7 @@ async fn open(dir: &Path, observer: Option<Arc<dyn Observer>>) -> Result<Bus, ca
 
 async fn messages_per_s(dir: &Path) -> Result<f64, Box<dyn Error>> {
     let bus = open(dir, None).await?;
-    let ids = common::people(&bus, SESSIONS).await?;
+    let ids = measure::people(&bus, SESSIONS).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut senders = tokio::task::JoinSet::new();
     let began = Instant::now();
@@ -97,7 +97,7 @@ impl Observer for Accepted {
 async fn lone_sender(dir: &Path) -> Result<Duration, Box<dyn Error>> {
     let (seen, mut accepted) = mpsc::unbounded_channel();
     let bus = open(dir, Some(Arc::new(Accepted(seen)))).await?;
-    let ids = common::people(&bus, 2).await?;
+    let ids = measure::people(&bus, 2).await?;
     let [from, to] = ids[..] else { return Err("two sessions were asked for".into()) };
     let mut times = Vec::new();
     for _ in 0..LONE {

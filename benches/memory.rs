@@ -1,7 +1,7 @@
 //! Memory of a session that is loaded and idle, and of one that is not loaded.
 //! `cargo bench --bench memory`. Linux only: it reads the resident set from the kernel.
 
-mod common;
+mod measure;
 
 use std::error::Error;
 use std::time::Duration;
@@ -27,11 +27,11 @@ async fn per_session(idle_unload: Duration) -> Result<f64, Box<dyn Error>> {
     let mut config = Config::default();
     config.store.durability = Durability::Memory;
     config.life.idle_unload = idle_unload;
-    let bus = common::with_sink(Bus::builder().config(config)).open().await?;
-    common::people(&bus, FEW).await?;
+    let bus = measure::with_sink(Bus::builder().config(config)).open().await?;
+    measure::people(&bus, FEW).await?;
     bus.quiet().await?;
     let before = resident_bytes()?;
-    common::more_people(&bus, FEW..MANY).await?;
+    measure::more_people(&bus, FEW..MANY).await?;
     bus.quiet().await?;
     let after = resident_bytes()?;
     bus.shut_down().await?;

@@ -5,7 +5,7 @@
 //! segments dropped. One history is 12 MiB of log, above the heads' interval; the other ten times
 //! that. The bus is stopped as by a kill: it is dropped without a word, on a copy of its directory.
 
-mod common;
+mod measure;
 
 use std::error::Error;
 use std::path::Path;
@@ -24,19 +24,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut figures = Vec::new();
     for times in [1, 10] {
-        let dir = common::scratch()?;
+        let dir = measure::scratch()?;
         let written = runtime.block_on(write(&dir.path().join("data"), times * HISTORY))?;
         let (mut opened, mut read) = (Vec::new(), 0);
-        for _ in 0..common::rounds() {
-            let copy = common::scratch()?;
-            common::copy(&dir.path().join("killed"), copy.path())?;
+        for _ in 0..measure::rounds() {
+            let copy = measure::scratch()?;
+            measure::copy(&dir.path().join("killed"), copy.path())?;
             let began = Instant::now();
             let bus = runtime.block_on(open(copy.path()))?;
             opened.push(began.elapsed().as_secs_f64());
             read = bus.recovery().store.bytes_read;
             runtime.block_on(bus.shut_down())?;
         }
-        figures.push((times, written, common::median(opened), read));
+        figures.push((times, written, measure::median(opened), read));
     }
     println!("start-up: {SESSIONS} sessions, heads every 4 MiB, segments of 1 MiB");
     for (times, written, seconds, read) in &figures {
@@ -57,13 +57,13 @@ async fn open(dir: &Path) -> Result<Bus, callboard::Error> {
     config.store.frame_max = 256 << 10;
     config.store.heads_every = 4 << 20;
     config.store.history = History::Drop;
-    common::with_sink(Bus::builder().data_dir(dir).config(config)).open().await
+    measure::with_sink(Bus::builder().data_dir(dir).config(config)).open().await
 }
 
 /// Writes that many bytes of log, then copies the directory as it is while the bus runs.
 async fn write(dir: &Path, bytes: u64) -> Result<u64, Box<dyn Error>> {
     let bus = open(dir).await?;
-    let ids = common::people(&bus, SESSIONS).await?;
+    let ids = measure::people(&bus, SESSIONS).await?;
     let per_round = (SESSIONS * 2 * 400) as u64;
     for _ in 0..bytes / per_round {
         let mut sends = tokio::task::JoinSet::new();
@@ -77,7 +77,7 @@ async fn write(dir: &Path, bytes: u64) -> Result<u64, Box<dyn Error>> {
     bus.quiet().await?;
     let killed = dir.with_file_name("killed");
     std::fs::create_dir_all(&killed)?;
-    common::copy(dir, &killed)?;
+    measure::copy(dir, &killed)?;
     let written = bytes / per_round * per_round;
     bus.shut_down().await?;
     Ok(written)

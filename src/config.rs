@@ -44,8 +44,6 @@ pub struct Limits {
     /// Wait before an unanswered dispatch is sent again, doubled each time up to 64 times.
     /// Default 1 s; 1 ms to 1 h.
     pub resend_after: Duration,
-    /// The longest a settlement waits for a commit to ride with. Default 1 s; 0 to 1 min.
-    pub lazy_commit: Duration,
 }
 
 impl Default for Limits {
@@ -60,7 +58,6 @@ impl Default for Limits {
             agent_state_max: 256 * 1024,
             retry_backoff: Duration::from_millis(100),
             resend_after: Duration::from_secs(1),
-            lazy_commit: Duration::from_secs(1),
         }
     }
 }
@@ -87,11 +84,11 @@ pub struct StoreConfig {
     pub queue_max: usize,
     /// Bytes waiting for a commit over all sessions. Default 64 MiB; 64 KiB to 4 GiB.
     pub queue_bytes_max: usize,
-    /// Bytes that one session may have waiting for a commit. Default 8 MiB.
+    /// Bytes that one session may have waiting for a commit. Default 8 MiB; 4 KiB to 4 GiB.
     pub share_bytes_max: usize,
-    /// Bytes of one group. Default 8 MiB, and never over a segment.
+    /// Bytes of one group. Default 8 MiB, and never over a segment; 4 KiB to 1 GiB.
     pub group_bytes_max: usize,
-    /// In `written` durability, the longest time between two flushes. Default 1 s.
+    /// In `written` durability, the longest time between two flushes. Default 1 s; 1 ms to 1 h.
     pub flush_every: Duration,
     /// The longest a lazy frame waits for a commit to ride with. Default 1 s; 0 to 1 min.
     pub lazy_commit: Duration,
@@ -137,23 +134,24 @@ pub struct LifeConfig {
     /// Mail in a session's cell that its actor has not yet looked at. Default 4,096; 1 to
     /// 1,000,000.
     pub cell_max: usize,
-    /// Bytes of such mail. Default 16 MiB.
+    /// Bytes of such mail. Default 16 MiB; 4 KiB to 4 GiB.
     pub cell_bytes_max: usize,
     /// An idle session with nothing pending is unloaded after this. Default 60 s; 0 to 24 h.
     pub idle_unload: Duration,
-    /// Sessions in memory before idle ones are unloaded early. Default 1,000,000.
+    /// Sessions in memory before idle ones are unloaded early. Default 1,000,000; 1 to 100,000,000.
     pub resident_max: usize,
     /// Sessions loaded at once during recovery. Default 64; 1 to 4,096.
     pub load_parallel: usize,
-    /// Respawns of one session's actor within `respawn_window` before it is failed. Default 5.
+    /// Respawns of one session's actor within `respawn_window` before it is failed. Default 5; 0 to
+    /// 1,000.
     pub respawn_max: u32,
-    /// The window of `respawn_max`. Default 60 s.
+    /// The window of `respawn_max`. Default 60 s; 1 ms to 24 h.
     pub respawn_window: Duration,
-    /// The longest an orderly stop waits for one session. Default 5 s.
+    /// The longest an orderly stop waits for one session. Default 5 s; 0 to 1 h.
     pub stop_max: Duration,
-    /// A turn that holds its arbiter longer is reported by name. Default 1 s.
+    /// A turn that holds its arbiter longer is reported by name. Default 1 s; 1 ms to 1 h.
     pub stall_warn: Duration,
-    /// Sessions that may ever be made in one data directory. Default 1,000,000.
+    /// Sessions that may ever be made in one data directory. Default 1,000,000; 1 to 100,000,000.
     pub sessions_max: usize,
 }
 
@@ -215,7 +213,10 @@ impl Config {
             bound("agent_state_max", limits.agent_state_max as u64, 0, 1 << 20),
             bound("retry_backoff_ms", ms(limits.retry_backoff), 0, 3_600_000),
             bound("resend_after_ms", ms(limits.resend_after), 1, 3_600_000),
-            bound("lazy_commit_ms", ms(limits.lazy_commit), 0, 60_000),
+            bound("lazy_commit_ms", ms(store.lazy_commit), 0, 60_000),
+            bound("flush_every_ms", ms(store.flush_every), 1, 3_600_000),
+            bound("share_bytes_max", store.share_bytes_max as u64, 4_096, 4 << 30),
+            bound("group_bytes_max", store.group_bytes_max as u64, 4_096, 1 << 30),
             bound("segment_bytes", store.segment_bytes, 8_192, 1 << 30),
             bound("frame_max", store.frame_max as u64, 2_048, 512 << 20),
             bound("snapshot_every", store.snapshot_every, 1, 1_000_000),
@@ -225,6 +226,14 @@ impl Config {
             bound("drain_budget", life.drain_budget as u64, 1, 4_096),
             bound("cell_max", life.cell_max as u64, 1, 1_000_000),
             bound("load_parallel", life.load_parallel as u64, 1, 4_096),
+            bound("cell_bytes_max", life.cell_bytes_max as u64, 4_096, 4 << 30),
+            bound("idle_unload_ms", ms(life.idle_unload), 0, 86_400_000),
+            bound("resident_max", life.resident_max as u64, 1, 100_000_000),
+            bound("respawn_max", u64::from(life.respawn_max), 0, 1_000),
+            bound("respawn_window_ms", ms(life.respawn_window), 1, 86_400_000),
+            bound("stop_max_ms", ms(life.stop_max), 0, 3_600_000),
+            bound("stall_warn_ms", ms(life.stall_warn), 1, 3_600_000),
+            bound("sessions_max", life.sessions_max as u64, 1, 100_000_000),
         ]
     }
 
@@ -237,12 +246,24 @@ impl Config {
         if store.frame_max as u64 + 4_096 > store.segment_bytes {
             faults.push("frame_max must be at least 4096 below segment_bytes".to_owned());
         }
+        let taken = if self.limits.attempts_max == 1 { BURIED } else { NAMED };
+        if self.limits.steers_max * taken + 1_024 > store.frame_max {
+            faults.push(format!(
+                "steers_max times {taken} must be at least 1024 below frame_max, so that a turn's \
+                 frame holds what it took"
+            ));
+        }
         if self.limits.message_max + 1_024 > store.frame_max {
             faults.push("message_max must be at least 1024 below frame_max".to_owned());
         }
         faults
     }
 }
+
+/// What a turn's frame says of each message it took, in bytes.
+const NAMED: usize = 21;
+/// What it says of each that dies with it, where one attempt is all there is.
+const BURIED: usize = 320;
 
 struct Bound {
     name: &'static str,

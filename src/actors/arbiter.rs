@@ -71,7 +71,7 @@ async fn run(local: &Rc<Local>) {
         local.queue.take(&mut cells);
         if cells.is_empty() && !local.fire() {
             if stopping && local.residents.borrow().is_empty() {
-                return;
+                return local.shared.shut_cells(&local.queue);
             }
             local.sleep().await;
         }

@@ -304,6 +304,10 @@ impl Cell {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
+    pub(super) fn is_queued_in(&self, queue: &Arc<Queue>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
     /// Whether the session is opened without its agent.
     pub(super) fn is_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)

@@ -3,9 +3,10 @@
 //! **Boundary**: nothing else in the life asks the system for the time of day or for chance, so
 //! that a simulation can give both.
 
+use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use crate::protocol::Timestamp;
 
@@ -28,6 +29,49 @@ impl Clock for SystemClock {
     }
 
     fn fresh(&self) -> Uuid {
-        Uuid::now_v7()
+        SERIES.with_borrow_mut(|series| series.next(self.now()))
+    }
+}
+
+/// Ids that share one draw of chance: the system is asked once for so many.
+const IDS_PER_DRAW: u32 = 4_096;
+
+thread_local! {
+    static SERIES: RefCell<Series> = const { RefCell::new(Series { draw: [0; 6], count: 0 }) };
+}
+
+/// Version 7 ids of one thread: the moment, 42 bits of chance, and a count.
+struct Series {
+    draw: [u8; 6],
+    count: u32,
+}
+
+impl Series {
+    fn next(&mut self, now: Timestamp) -> Uuid {
+        if self.count.is_multiple_of(IDS_PER_DRAW) {
+            let [.., a, b, c, d, e, f] = Uuid::now_v7().into_bytes();
+            self.draw = [a, b, c, d, e, f];
+        }
+        self.count = self.count.wrapping_add(1);
+        let ([a, b, c, d, e, f], [g, h, i, j]) = (self.draw, self.count.to_be_bytes());
+        let rest = [a, b, c, d, e, f, g, h, i, j];
+        Builder::from_unix_timestamp_millis(now.0, &rest).into_uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_id_is_given_twice_by_several_threads() {
+        let draw = || std::thread::spawn(|| (0..20_000).map(|_| SystemClock.fresh()).collect());
+        let drawn: Vec<Vec<Uuid>> =
+            [draw(), draw(), draw()].into_iter().map(|thread| thread.join().unwrap()).collect();
+        let ids: HashSet<Uuid> = drawn.into_iter().flatten().collect();
+        assert_eq!(ids.len(), 60_000);
+        assert!(ids.iter().all(|id| id.get_version_num() == 7));
     }
 }

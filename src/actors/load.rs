@@ -41,6 +41,7 @@ pub(super) fn begin(local: &Rc<Local>, cell: &Arc<Cell>) {
 fn create(local: &Rc<Local>, cell: &Arc<Cell>, load: Load, creation: Creation) {
     let limits = local.shared.config.limits.clone();
     let (machine, effects) = Machine::create(creation.created, limits, load.number);
+    let machine = machine.within(local.shared.config.store.frame_max);
     let mut resident = Resident::new(local, cell, load, machine, Chain::default());
     resident.make(effects, creation.reply);
     start(cell, resident);
@@ -65,6 +66,7 @@ async fn read(local: &Rc<Local>, cell: &Arc<Cell>, load: Load) {
     match folded {
         Ok(Some((state, chain))) => match Machine::new(state, limits) {
             Ok(machine) => {
+                let machine = machine.within(local.shared.config.store.frame_max);
                 let mut resident = Resident::new(local, cell, load, machine, chain);
                 resident.resume();
                 start(cell, resident);

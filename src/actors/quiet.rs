@@ -1,7 +1,8 @@
 //! How many sessions have something to do.
 //!
 //! **Invariant**: a session counts from the push that gives it something until its actor finds
-//! nothing left, on disk, with nothing in its lanes; so zero means that nothing is pending anywhere.
+//! nothing left, on disk, with nothing in its lanes; so zero means that nothing is pending
+//! anywhere.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

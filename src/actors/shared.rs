@@ -228,13 +228,21 @@ impl Shared {
         }
     }
 
+    fn cells_now(&self) -> Vec<Arc<Cell>> {
+        self.cells.iter().map(|entry| Arc::clone(&entry)).collect()
+    }
+
     /// Sessions that one arbiter keeps in memory before idle ones leave early.
     pub(super) fn residents_per_arbiter(&self) -> usize {
         self.config.life.resident_max.div_ceil(self.queues.len().max(1))
     }
 
-    pub(super) fn cells_now(&self) -> Vec<Arc<Cell>> {
-        self.cells.iter().map(|entry| Arc::clone(&entry)).collect()
+    /// For good: what waits in the cells of this arbiter is dropped, which answers it.
+    pub(super) fn shut_cells(&self, queue: &Arc<Queue>) {
+        let cells: Vec<Arc<Cell>> = self.cells.iter().map(|entry| Arc::clone(&entry)).collect();
+        for cell in cells.iter().filter(|cell| cell.is_queued_in(queue)) {
+            cell.shut();
+        }
     }
 
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<(oneshot::Receiver<()>, JoinHandle<()>)>> {

@@ -85,6 +85,9 @@ pub(crate) struct StoreArgs {
     /// [default: 64 MiB, or four times their own size]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) heads_every: Option<u64>,
+    /// Frames of a session between two of its snapshots, at most [default: 256; replay: 32]
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) snapshot_every: Option<u64>,
     /// What becomes of segments that no session needs any more
     #[arg(long, value_enum, default_value_t = HistoryArg::Keep)]
     pub(crate) history: HistoryArg,
@@ -144,6 +147,7 @@ impl StoreArgs {
             },
             segment_bytes: self.segment_bytes,
             heads_every: self.heads_every,
+            snapshot_every: self.snapshot_every,
             history: match self.history {
                 HistoryArg::Keep => History::Keep,
                 HistoryArg::Drop => History::Drop,

@@ -8,7 +8,6 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use callboard::Fault;
-use callboard::persist::log::LogReader;
 use callboard::persist::store::StoredFrame;
 use callboard::protocol::SessionId;
 
@@ -20,18 +19,19 @@ use super::stage::written;
 
 pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let DumpArgs { dir, session, jsonl } = args;
-    let reader = journal::open(dir)?;
     let mut labels = Labels::default();
-    read(&reader, dir, |frame| labels.learn(frame).map_err(|error| unknown(frame, &error)))?;
+    read(dir, |frame| labels.learn(frame).map_err(|error| unknown(frame, &error)))?;
     let only = session.as_ref().map(|label| {
-        let missing = || Failure::new(MISSING, format!("no session has the label `{label}` there"));
+        let missing = || {
+            Failure::new(MISSING, format!("{}: no session has the label `{label}`", dir.display()))
+        };
         labels.find(label).ok_or_else(missing)
     });
     let only = only.transpose()?;
     let as_json = *jsonl || !io::stdout().is_terminal();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut numbers: HashMap<SessionId, u64> = HashMap::new();
-    let printed = read(&reader, dir, |frame| {
+    let printed = read(dir, |frame| {
         if only.is_some_and(|only| only != frame.session) {
             return Ok(());
         }
@@ -45,7 +45,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
         Err(Stop::Failed(failure)) => return Err(failure),
         Err(Stop::Output(error)) => return written(Err(error)),
     }
-    let report = reader.verify().map_err(|fault| Failure::bus(dir, &fault.into()))?;
+    let report = journal::open(dir)?.verify().map_err(|fault| Failure::bus(dir, &fault.into()))?;
     if report.damage.is_empty() {
         return Ok(());
     }
@@ -68,12 +68,10 @@ impl From<Stop> for Failure {
     }
 }
 
-/// Shows each frame in the log's order, until `see` stops it.
-fn read(
-    reader: &LogReader,
-    dir: &Path,
-    mut see: impl FnMut(&StoredFrame) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+/// Shows each frame in the log's order, until `see` stops it. Each reading begins anew: meanwhile
+/// whoever holds the directory may have freed segments.
+fn read(dir: &Path, mut see: impl FnMut(&StoredFrame) -> Result<(), Stop>) -> Result<(), Stop> {
+    let reader = journal::open(dir).map_err(Stop::Failed)?;
     let mut seen = Ok(());
     let read = reader.frames(&mut |frame| {
         if seen.is_ok() {

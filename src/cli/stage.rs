@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::args::StoreArgs;
 use super::exit::{FLAGS, Failure, INTERRUPTED, UNUSABLE};
+use super::journal::not_a_file;
 use super::progress::Progress;
 
 /// Runs on a stage until the end and prints the summary.
@@ -64,7 +65,10 @@ impl Home {
                 "--durability memory keeps nothing in --data; drop one of them",
             )),
             (None, Durability::Memory) => Ok(Home::Nowhere),
-            (Some(data), Durability::Sync | Durability::Written) => Ok(Home::Kept(data.clone())),
+            (Some(data), Durability::Sync | Durability::Written) => {
+                not_a_file(data)?;
+                Ok(Home::Kept(data.clone()))
+            }
             (None, Durability::Sync | Durability::Written) => {
                 let made = tempfile::Builder::new().prefix("callboard-").tempdir();
                 let made = made.map_err(|error| {

@@ -202,7 +202,8 @@ pub trait Store: Send + Sync + 'static {
     /// Begins a load. The session's load before it must have ended.
     ///
     /// # Errors
-    /// `JOURNAL_CORRUPT` for a quarantined session.
+    /// `JOURNAL_CORRUPT` for a quarantined session, `STORE_UNUSABLE` while the load before has not
+    /// ended.
     fn begin(&self, session: SessionId, tickets: Arc<dyn Tickets>) -> Result<Load, Fault>;
 
     /// *Blocking.* What the session is rebuilt from, up to its flushed head; empty for a session
@@ -220,7 +221,8 @@ pub trait Store: Send + Sync + 'static {
     fn permit(&self, load: Load, bytes: usize, purpose: Purpose) -> Result<Permit, NoPermit>;
 
     /// Hands an append to the committer; never blocks. `permit.bytes` covers the payloads. Frames
-    /// of an ended load are refused through [`Tickets::settled`].
+    /// of a load that failed or is ending are refused through [`Tickets::settled`]; once its
+    /// `ended` was called nobody is told any more, and they are dropped.
     ///
     /// # Panics
     /// When a payload is over `frame_max` or over the permit: a bug of the caller.

@@ -13,6 +13,8 @@ pub struct JournalOptions {
     pub segment_bytes: Option<u64>,
     /// [`StoreConfig::heads_every`].
     pub heads_every: Option<u64>,
+    /// [`StoreConfig::snapshot_every`].
+    pub snapshot_every: Option<u64>,
     /// [`StoreConfig::history`].
     pub history: History,
 }
@@ -22,10 +24,11 @@ impl JournalOptions {
     /// are bounded so that they fit.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
-        let StoreConfig { segment_bytes, heads_every, .. } = StoreConfig::default();
+        let StoreConfig { segment_bytes, heads_every, snapshot_every, .. } = StoreConfig::default();
         config.store.durability = self.durability;
         config.store.segment_bytes = self.segment_bytes.unwrap_or(segment_bytes);
         config.store.heads_every = self.heads_every.unwrap_or(heads_every);
+        config.store.snapshot_every = self.snapshot_every.unwrap_or(snapshot_every);
         config.store.history = self.history;
         let room = usize::try_from(config.store.segment_bytes).unwrap_or(usize::MAX);
         let frame = config.store.frame_max.min(room.saturating_sub(4_096));
@@ -36,11 +39,13 @@ impl JournalOptions {
     }
 
     /// For a trace: everybody may have far more mail waiting and on its way than a session of
-    /// agents would, so that the disk and not the limits sets the pace.
+    /// agents would, so that the disk and not the limits sets the pace; and since most people write
+    /// little, they write snapshots early, so that few messages do not hold on to much log.
     pub fn replay_config(&self) -> Config {
         let mut config = self.config();
         config.limits.pending_max = 4_096;
         config.limits.window = 256;
+        config.store.snapshot_every = self.snapshot_every.unwrap_or(32);
         config
     }
 }

@@ -120,6 +120,7 @@ async fn played(
     opened: Instant,
     tell: &dyn Fn(Told),
 ) -> Result<End, RunError> {
+    let recovery = recovery(bus);
     bus.dedicate(play.origin()).await?;
     let (total, before) = play.prepare(bus).await?;
     let started = if before == 0 { Instant::now() } else { opened };
@@ -134,7 +135,7 @@ async fn played(
     })
     .await?;
     let elapsed = started.elapsed();
-    Ok(End::Quiet(Box::new(summed_up(bus, meter, elapsed).await?)))
+    Ok(End::Quiet(Box::new(summed_up(bus, meter, (elapsed, recovery)).await?)))
 }
 
 /// Waits for `done` and tells meanwhile.
@@ -156,7 +157,11 @@ async fn told(
     }
 }
 
-async fn summed_up(bus: &Bus, meter: &Meter, elapsed: Duration) -> Result<Summary, Error> {
+async fn summed_up(
+    bus: &Bus,
+    meter: &Meter,
+    (elapsed, recovery): (Duration, Recovery),
+) -> Result<Summary, Error> {
     let ids = seats::made(bus).await?;
     let sessions = ids.len() as u64;
     let inspections = crowd::for_each(ids, |id| {
@@ -185,10 +190,11 @@ async fn summed_up(bus: &Bus, meter: &Meter, elapsed: Duration) -> Result<Summar
         messages_per_s: (progress.handled as f64 / seconds.max(1e-6)).round(),
         latency_us: meter.latency(),
         journal_bytes: bus.journal_bytes(),
-        recovery: recovery(bus),
+        recovery,
     })
 }
 
+/// What opening did, before anything else is read.
 fn recovery(bus: &Bus) -> Recovery {
     let recovery = bus.recovery();
     let report = recovery.store;

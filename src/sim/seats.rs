@@ -2,12 +2,12 @@
 //!
 //! **Invariant**: a session that a kill left half-made is failed for good and its label stays
 //! taken; whoever was meant to have it gets a session under the next free label instead, and always
-//! the same one.
+//! the same one. One that failed after it was made is not made again: its lines were sent.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::bus::{Bus, Record};
-use crate::error::Error;
+use crate::bus::{Bus, Page, Record};
+use crate::error::{Code, Error, Refused};
 use crate::protocol::supervisor::Phase;
 use crate::protocol::{Label, SessionId};
 
@@ -37,7 +37,15 @@ pub(super) struct Seated {
 impl Seats {
     /// As the supervisor knows them.
     pub(super) async fn read(bus: &Bus) -> Result<Self, Error> {
-        let records = bus.list().await?.into_iter();
+        let records = bus.list().await?;
+        for record in records.iter().filter(|record| record.phase == Phase::Failed) {
+            let first = Page { before: None, limit: 1 };
+            if !bus.history(record.created.id, first).await?.entries.is_empty() {
+                let text = "a session of this run has failed for good; take an empty directory";
+                return Err(Refused::new(Code::InvalidArgument, text).into());
+            }
+        }
+        let records = records.into_iter();
         Ok(Seats(records.map(|record| (record.created.label.clone(), record)).collect()))
     }
 

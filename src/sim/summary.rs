@@ -61,7 +61,7 @@ pub struct Recovery {
     pub groups: u64,
     /// Frames in them.
     pub frames: u64,
-    /// Bytes read from segments, by opening and by replays since.
+    /// Bytes read from segments.
     pub bytes_read: u64,
     /// Bytes of an unproved tail that were copied aside and cut.
     pub cut_bytes: u64,

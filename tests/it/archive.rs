@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callboard::Fault;
-use callboard::config::{History, StoreConfig};
+use callboard::config::{Durability, History, StoreConfig};
 use callboard::persist::{LogStore, SimDisk};
 
 use crate::script::Act;
@@ -78,6 +78,7 @@ impl Lived {
 pub(crate) struct Recovered {
     pub(crate) found: Vec<Found>,
     pub(crate) run: u64,
+    pub(crate) cut_bytes: u64,
 }
 
 /// Opens a disk that lost power or its process, judges what is there, and is killed. Gives the
@@ -102,10 +103,12 @@ pub(crate) fn recover(
     }
     let found = survey(&*opened.store, truth, promise)?;
     browse(&*opened.store, truth, &found, config.history == History::Keep)?;
-    Ok((Recovered { found, run: report.run }, disk.kill()))
+    let (run, cut_bytes) = (report.run, report.cut_bytes);
+    Ok((Recovered { found, run, cut_bytes }, disk.kill()))
 }
 
-/// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays, under rising runs.
+/// Recovers, loses power, recovers twice, then writes on and recovers again: what was found stays,
+/// under rising runs.
 pub(crate) fn recover_and_go_on(
     disk: &SimDisk,
     config: &StoreConfig,
@@ -120,6 +123,9 @@ pub(crate) fn recover_and_go_on(
     let again = recover(&disk, config, truth, promise);
     let (second, disk) = again.map_err(|text| format!("again: {text}"))?;
     same(&first, &second)?;
+    if second.cut_bytes > 0 {
+        return Err(format!("{} bytes were to be cut again", second.cut_bytes));
+    }
     let mut truth = truth.clone();
     for (seat, found) in second.found.iter().enumerate() {
         truth.adopt(seat, found);
@@ -129,7 +135,11 @@ pub(crate) fn recover_and_go_on(
     if let Err(Trouble::Fault(fault)) = &lived.trouble {
         return Err(format!("going on: {fault}"));
     }
-    let third = recover(&disk.kill(), config, &truth, Promise::Settled);
+    let disk = match config.durability {
+        Durability::Sync => disk.crash(|_| 0),
+        Durability::Written | Durability::Memory => disk.kill(),
+    };
+    let third = recover(&disk, config, &truth, Promise::Settled);
     third.map(drop).map_err(|text| format!("after going on: {text}"))
 }
 

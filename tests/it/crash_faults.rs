@@ -1,15 +1,22 @@
 //! A disk that refuses, tears or forgets a call: no false receipt, nothing half-written, and the
 //! service goes on when it may.
 
-use callboard::Code;
-use callboard::config::{History, StoreConfig};
-use callboard::persist::SimDisk;
-use callboard::persist::sim_disk::{CallKind, DiskFault};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use crate::archive::{Lived, SEATS, live, quick_or_long, recover_and_go_on, small};
+use callboard::config::{Durability, History, StoreConfig};
+use callboard::persist::sim_disk::{CallKind, DiskFault};
+use callboard::persist::{SimDisk, Store};
+use callboard::{Code, Fault};
+
+use callboard::persist::store::{Append, Permit, Purpose, Tickets, Urgency};
+use callboard::protocol::{SessionId, Timestamp};
+
+use crate::archive::{Lived, SEATS, live, open, quick_or_long, recover_and_go_on, small};
+use crate::chance::Chance;
 use crate::script::{Act, script};
-use crate::truth::{Promise, Truth, survey};
-use crate::writer::Trouble;
+use crate::truth::{Promise, Truth, session, survey};
+use crate::writer::{Trouble, Writer};
 
 /// Calls that change the disk, after the opening of a new store.
 fn changing_calls(config: &StoreConfig, acts: &[Act]) -> Vec<(CallKind, u64)> {
@@ -72,27 +79,75 @@ fn serves_or_says_so(lived: &mut Lived) -> Result<bool, String> {
     }
 }
 
+/// A write that stores half its bytes and then fails for good: something of it is there.
+#[test]
+fn f43_a_write_that_fails_half_way_is_wiped_or_poisons() {
+    let (config, acts) = (small(History::Keep), script(78, 40, SEATS));
+    let (mut n_served, mut n_poisoned) = (0, 0);
+    let writes = changing_calls(&config, &acts);
+    for (kind, n) in writes.into_iter().filter(|(kind, _)| *kind == CallKind::Write) {
+        for (fault, wiping_fails) in [
+            (DiskFault::NoSpace, false),
+            (DiskFault::Io, false),
+            (DiskFault::Io, true),
+            (DiskFault::ReadOnly, false),
+        ] {
+            let name = format!("half of write {n}, then {fault:?}, wiping fails: {wiping_fails}");
+            let disk = SimDisk::new();
+            disk.fail_kind(kind, n, DiskFault::ShortWrite);
+            disk.fail_kind(kind, n + 1, fault);
+            if wiping_fails {
+                disk.fail_kind(kind, n + 2, fault);
+            }
+            let mut lived = live(&disk, &config, Truth::new(SEATS), &acts);
+            let served =
+                serves_or_says_so(&mut lived).unwrap_or_else(|text| panic!("{name}: {text}"));
+            *if served { &mut n_served } else { &mut n_poisoned } += 1;
+            let truth = lived.writer.as_ref().unwrap().truth().clone();
+            let crashed = SimDisk::from_image(&disk.image()).crash_seeded(n);
+            for disk in [crashed, disk.kill()] {
+                recover_and_go_on(&disk, &config, (&truth, Promise::Settled), &round())
+                    .unwrap_or_else(|text| panic!("{name}: {text}"));
+            }
+        }
+    }
+    assert!(n_served > 50 && n_poisoned > 5, "{n_served} served, {n_poisoned} poisoned");
+}
+
 /// Lets every changing call fail once; gives how often the store went on and how often it did not.
 fn each_call_fails(seed: u64, fault: DiskFault, kinds: &[CallKind]) -> (usize, usize) {
     let config = small(if seed.is_multiple_of(2) { History::Drop } else { History::Keep });
     let acts = script(seed, 40, SEATS);
+    each_call_fails_with(&config, (seed, &acts), fault, kinds)
+}
+
+fn each_call_fails_with(
+    config: &StoreConfig,
+    (seed, acts): (u64, &[Act]),
+    fault: DiskFault,
+    kinds: &[CallKind],
+) -> (usize, usize) {
+    let without_power = match config.durability {
+        Durability::Written => Promise::Prefix,
+        Durability::Sync | Durability::Memory => Promise::Settled,
+    };
     let (mut n_served, mut n_poisoned) = (0, 0);
-    let calls = changing_calls(&config, &acts);
+    let calls = changing_calls(config, acts);
     for (kind, n) in calls.into_iter().filter(|(kind, _)| kinds.contains(kind)) {
         let name = format!("seed {seed}: {fault:?} at {kind:?} {n}");
         let disk = SimDisk::new();
         disk.fail_kind(kind, n, fault);
-        let mut lived = live(&disk, &config, Truth::new(SEATS), &acts);
+        let mut lived = live(&disk, config, Truth::new(SEATS), acts);
         let served = serves_or_says_so(&mut lived).unwrap_or_else(|text| panic!("{name}: {text}"));
         *if served { &mut n_served } else { &mut n_poisoned } += 1;
         let truth = lived.writer.as_ref().unwrap().truth().clone();
         let image = disk.image();
         for crash in 0..quick_or_long(1, 20) {
             let disk = SimDisk::from_image(&image).crash_seeded(crash);
-            recover_and_go_on(&disk, &config, (&truth, Promise::Settled), &round())
+            recover_and_go_on(&disk, config, (&truth, without_power), &round())
                 .unwrap_or_else(|text| panic!("{name}, crash {crash}: {text}"));
         }
-        recover_and_go_on(&disk.kill(), &config, (&truth, Promise::Settled), &round())
+        recover_and_go_on(&disk.kill(), config, (&truth, Promise::Settled), &round())
             .unwrap_or_else(|text| panic!("{name}, killed: {text}"));
     }
     (n_served, n_poisoned)
@@ -105,6 +160,165 @@ const CHANGES: [CallKind; 5] =
 fn f44_a_failed_flush_never_becomes_a_receipt() {
     let (_, n_poisoned) = each_call_fails(71, DiskFault::Io, &[CallKind::Sync, CallKind::SyncDir]);
     assert!(n_poisoned > 20, "{n_poisoned} failed flushes poisoned the store");
+}
+
+#[test]
+fn f44_in_written_mode_a_failed_flush_ends_the_receipts_and_a_prefix_survives() {
+    let config = StoreConfig { durability: Durability::Written, ..small(History::Keep) };
+    let kinds = [CallKind::Sync, CallKind::SyncDir];
+    let acts = script(77, 40, SEATS);
+    let (_, n_poisoned) = each_call_fails_with(&config, (77, &acts), DiskFault::Io, &kinds);
+    assert!(n_poisoned > 3, "{n_poisoned} failed flushes poisoned the store");
+}
+
+/// Events that wait together and are written in several groups.
+fn bursts(seed: u64, n_bursts: usize) -> Vec<Act> {
+    let mut chance = Chance(seed);
+    let mut burst = || {
+        let event = |chance: &mut Chance| Act::Event {
+            seat: chance.below(SEATS),
+            bytes: chance.below(400),
+            lazy: true,
+        };
+        let mut acts: Vec<Act> = (0..6).map(|_| event(&mut chance)).collect();
+        acts.push(Act::Urge);
+        acts
+    };
+    (0..n_bursts).flat_map(|_| burst()).collect()
+}
+
+#[test]
+fn m53_after_a_failed_group_no_later_frame_of_its_loads_is_written() {
+    let config = StoreConfig {
+        group_bytes_max: 900,
+        lazy_commit: Duration::from_secs(9),
+        ..small(History::Keep)
+    };
+    for (seed, fault) in [(79, DiskFault::NoSpace), (80, DiskFault::Io)] {
+        let acts = bursts(seed, 8);
+        let kinds = [CallKind::Write, CallKind::Create];
+        let (n_served, _) = each_call_fails_with(&config, (seed, &acts), fault, &kinds);
+        assert!(n_served > 20, "{fault:?}: {n_served} served");
+    }
+}
+
+fn frame(ticket: u64) -> Append {
+    Append {
+        ticket,
+        payloads: vec![format!("[{ticket}]").into_bytes()],
+        snapshot: false,
+        pending: true,
+        urgency: Urgency::Now,
+        time: Timestamp(ticket),
+    }
+}
+
+/// At its first receipt it ends the load and hands over one more append.
+#[derive(Default)]
+struct EndsAndGoesOn {
+    kept: Mutex<Option<(Arc<dyn Store>, Permit)>>,
+    outcomes: Mutex<Vec<(u64, bool)>>,
+}
+
+impl Tickets for EndsAndGoesOn {
+    fn settled(&self, _: u64, ticket: u64, outcome: Result<(), Fault>) {
+        self.outcomes.lock().unwrap().push((ticket, outcome.is_ok()));
+        let kept = self.kept.lock().unwrap().take();
+        if let Some((store, permit)) = kept {
+            store.end(permit.load, Box::new(|| ()));
+            store.append(permit, frame(2));
+        }
+    }
+    fn room(&self) {}
+}
+
+#[test]
+fn m53_an_append_behind_the_end_of_its_load_is_refused() {
+    let (disk, config) = (SimDisk::new(), small(History::Keep));
+    let store = open(&disk, &config).unwrap().store;
+    let told = Arc::new(EndsAndGoesOn::default());
+    let load = store.begin(session(1), told.clone()).unwrap();
+    let late = store.permit(load, 100, Purpose::Send).unwrap();
+    let permit = store.permit(load, 100, Purpose::Send).unwrap();
+    *told.kept.lock().unwrap() = Some((store.clone(), late));
+    store.append(permit, frame(1));
+    assert_eq!(*told.outcomes.lock().unwrap(), [(1, true), (2, false)]);
+    assert_eq!(store.replay(session(1)).unwrap().frames.len(), 1);
+}
+
+#[test]
+fn m53_an_append_that_comes_after_its_load_has_ended_leaves_no_trace() {
+    let (disk, config) = (SimDisk::new(), small(History::Keep));
+    let store = open(&disk, &config).unwrap().store;
+    let load = store.begin(session(1), Arc::new(Silent)).unwrap();
+    let late = store.permit(load, 100, Purpose::Send).unwrap();
+    store.end(load, Box::new(|| ()));
+    store.append(late, frame(1));
+    assert!(store.replay(session(1)).unwrap().frames.is_empty());
+    assert!(store.begin(session(1), Arc::new(Silent)).is_ok());
+}
+
+#[test]
+fn f44_a_disk_that_lies_about_flushes_is_never_read_as_something_else() {
+    let mut n_opened = 0;
+    for seed in 141..quick_or_long(181, 600) {
+        let (config, acts) = (small(History::Keep), script(seed, 30, SEATS));
+        let disk = SimDisk::new();
+        let lived = live(&disk, &config, Truth::new(SEATS), &acts[..15]);
+        let mut writer = lived.writer.unwrap();
+        disk.set_lying_flush(true);
+        writer.play(&acts[15..]).unwrap_or_else(|trouble| panic!("seed {seed}: {trouble:?}"));
+        let truth = writer.truth().clone();
+        let disk = disk.crash_seeded(seed);
+        let Ok(opened) = open(&disk, &config) else { continue };
+        n_opened += 1;
+        for seat in 0..SEATS {
+            if let Ok(replay) = opened.store.replay(session(seat)) {
+                truth
+                    .judge(seat, replay, Promise::Prefix)
+                    .unwrap_or_else(|text| panic!("seed {seed}: seat {seat}: {text}"));
+            }
+        }
+    }
+    assert!(n_opened > 20, "only {n_opened} openings");
+}
+
+#[test]
+fn f43_where_sends_are_refused_work_is_still_settled_and_snapshots_still_taken() {
+    let (config, disk) = (small(History::Keep), SimDisk::new());
+    let mut writer = live(&disk, &config, Truth::new(SEATS), &round()).writer.unwrap();
+    disk.set_capacity(Some(disk.used_bytes()));
+    let told = Arc::new(Silent);
+    let other = SessionId::from_bytes([9; 16]);
+    let load = writer.store.begin(other, told).unwrap();
+    let may = |writer: &Writer, purpose| writer.store.permit(load, 100, purpose).is_ok();
+    let mut n_settled = 0;
+    while may(&writer, Purpose::Send) {
+        writer.one(Purpose::Send, 1);
+        assert!(writer.truth().n_handed < 1_000, "a full disk never refuses");
+    }
+    assert!(writer.store.fault().is_none());
+    assert!(may(&writer, Purpose::Settle) && may(&writer, Purpose::Snapshot));
+    while may(&writer, Purpose::Settle) {
+        writer.one(Purpose::Settle, 1);
+        n_settled += 1;
+        assert!(n_settled < 100, "what settles work is never refused");
+    }
+    assert!(n_settled > 0 && all_settled(&writer.truth()));
+    assert!(may(&writer, Purpose::Snapshot), "nothing is left for the cleaner");
+    let truth = writer.truth().clone();
+    let round = round();
+    drop(writer);
+    disk.set_capacity(None);
+    recover_and_go_on(&disk.crash(|_| 0), &config, (&truth, Promise::Settled), &round).unwrap();
+}
+
+/// Who is told and does not care.
+struct Silent;
+
+impl Tickets for Silent {
+    fn settled(&self, _: u64, _: u64, _: Result<(), Fault>) {}
+    fn room(&self) {}
 }
 
 #[test]

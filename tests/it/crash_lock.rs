@@ -1,12 +1,16 @@
 //! One process per data directory, by the kernel's lock and nothing else.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use callboard::Code;
 use callboard::config::History;
-use callboard::persist::SimDisk;
+use callboard::persist::{LogStore, RealDisk, SimDisk};
 
 use crate::archive::{SEATS, live, open, recover, small};
 use crate::script::script;
 use crate::truth::{Promise, Truth};
+use crate::writer::Wanted;
 
 #[test]
 fn f34_a_second_opening_is_refused_and_changes_nothing() {
@@ -49,4 +53,29 @@ fn f33_a_lock_file_whatever_it_says_does_not_keep_a_store_from_opening() {
         recover(&disk, &config, &truth, Promise::Settled)
             .unwrap_or_else(|text| panic!("lock file {shown:.20}: {text}"));
     }
+}
+
+#[test]
+fn f34_a_second_opening_on_a_real_disk_is_refused_also_through_another_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, link) = (dir.path().join("data"), dir.path().join("link"));
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    let config = small(History::Keep);
+    let open = |path: &std::path::Path| {
+        let disk = Arc::new(RealDisk::new(path));
+        LogStore::open_inline(disk, &config, Arc::new(Wanted::default()))
+    };
+    let held = open(&data).unwrap();
+    let listed = || {
+        let names = std::fs::read_dir(&data).unwrap();
+        names.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+    };
+    let before = listed();
+    for path in [data.clone(), link, data.join("../data")] {
+        let refused = open(&path).map(drop).unwrap_err();
+        assert_eq!(refused.code, Code::StoreLocked, "{refused}");
+    }
+    assert_eq!(listed(), before);
+    drop(held);
+    open(&data).map(drop).unwrap();
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use callboard::Code;
 use callboard::config::{History, StoreConfig};
-use callboard::persist::SimDisk;
 use callboard::persist::sim_disk::DiskImage;
+use callboard::persist::{Disk, SimDisk};
 
 use crate::archive::{SEATS, live, open, quick_or_long, small};
+use crate::chance::Chance;
 use crate::script::script;
 use crate::truth::{Promise, Truth, session};
 
@@ -16,6 +17,8 @@ use crate::truth::{Promise, Truth, session};
 enum End {
     Orderly,
     Killed,
+    /// Killed, and the saved heads are gone: every segment is read at opening.
+    Headless,
 }
 
 /// A log without damage, and what it holds.
@@ -41,6 +44,10 @@ fn sound(seed: u64, n_acts: usize, end: End) -> Sound {
         lived.writer.as_ref().unwrap().store.close().unwrap();
     }
     let disk = disk.kill();
+    if end == End::Headless {
+        disk.remove("heads").unwrap();
+        disk.sync_dir("").unwrap();
+    }
     let (image, files) = (disk.image(), disk.files());
     let opened = open(&disk, &config).unwrap();
     let segment = usize::try_from(config.segment_bytes).unwrap();
@@ -98,7 +105,7 @@ impl Sound {
         }
         self.nothing_deleted(&before, &disk.files())?;
         let cut = report.cut_bytes > 0;
-        if n_lost > 0 && !(cut && self.end == End::Killed) && report.read_only.is_none() {
+        if n_lost > 0 && !(cut && self.end != End::Orderly) && report.read_only.is_none() {
             return Err(format!("{n_lost} events are gone: {report:?}"));
         }
         if cut && !disk.files().keys().any(|path| !before.contains_key(path)) {
@@ -203,8 +210,81 @@ fn f35_f36_f59_no_flipped_bit_changes_what_is_read_after_a_kill() {
 }
 
 #[test]
+fn f35_f36_f59_no_flipped_bit_changes_what_is_read_where_the_heads_are_gone() {
+    let outcomes = every_flip(65, End::Headless);
+    for outcome in [Outcome::Nothing, Outcome::Cut, Outcome::Quarantined, Outcome::ReadOnly] {
+        assert!(outcomes.contains_key(&outcome), "no {outcome:?} in {outcomes:?}");
+    }
+}
+
+/// Damage of every kind at once: flips, zeros, blocks written to the wrong place, short files.
+fn damage(disk: &SimDisk, chance: &mut Chance) {
+    let files = disk.files();
+    let pick = |chance: &mut Chance| {
+        let (path, bytes) = files.iter().nth(chance.below(files.len())).unwrap();
+        (path.clone(), bytes.clone())
+    };
+    for _ in 0..=chance.below(5) {
+        let ((path, mut bytes), (_, other)) = (pick(chance), pick(chance));
+        let block = |chance: &mut Chance, len: usize| {
+            let size = [512, 4_096][chance.below(2)];
+            let start = chance.below(len / size + 1) * size;
+            start.min(len)..(start + size).min(len)
+        };
+        match chance.below(6) {
+            0 => disk.set_len(&path, chance.below(bytes.len() + 1)),
+            1 => {
+                let range = block(chance, bytes.len());
+                bytes[range].fill(0);
+                disk.put(&path, &bytes);
+            }
+            2 => {
+                let (from, to) = (block(chance, other.len()), block(chance, bytes.len()));
+                let len = from.len().min(to.len());
+                bytes[to.start..to.start + len]
+                    .copy_from_slice(&other[from.start..from.start + len]);
+                disk.put(&path, &bytes);
+            }
+            3 => disk.put(&path, &other),
+            _ => {
+                for _ in 0..=chance.below(8) {
+                    disk.flip_bit(&path, chance.below(bytes.len() + 1), chance.below(8) as u8);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn f35_f38_any_mixture_of_damage_is_never_read_as_something_else() {
+    for (seed, end) in [(66, End::Orderly), (67, End::Killed), (68, End::Headless)] {
+        let sound = sound(seed, 30, end);
+        let mut n_opened = 0;
+        for case in 0..quick_or_long(400, 20_000) {
+            let disk = SimDisk::from_image(&sound.image);
+            damage(&disk, &mut Chance(seed * 1_000_000 + case));
+            let before = disk.files();
+            let opened = open(&disk, &sound.config);
+            sound
+                .nothing_deleted(&before, &disk.files())
+                .unwrap_or_else(|text| panic!("seed {seed} {end:?} case {case}: {text}"));
+            let Ok(opened) = opened else { continue };
+            n_opened += 1;
+            for seat in 0..SEATS {
+                if let Ok(replay) = opened.store.replay(session(seat)) {
+                    sound.truth.judge(seat, replay, Promise::Prefix).unwrap_or_else(|text| {
+                        panic!("seed {seed} {end:?} case {case}: seat {seat}: {text}")
+                    });
+                }
+            }
+        }
+        assert!(n_opened > 100, "seed {seed}: only {n_opened} openings");
+    }
+}
+
+#[test]
 fn f35_f41_no_truncation_of_any_file_changes_what_is_read() {
-    for (seed, end) in [(63, End::Orderly), (64, End::Killed)] {
+    for (seed, end) in [(63, End::Orderly), (64, End::Killed), (69, End::Headless)] {
         let sound = sound(seed, 16, end);
         for (path, bytes) in &sound.files {
             let step = quick_or_long(if bytes.len() > 2_000 { 23 } else { 1 }, 1);

@@ -1,12 +1,4 @@
 //! Freeing old segments, and what happens when there is no room.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::let_underscore_must_use,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::sync::Arc;
 
@@ -153,4 +145,22 @@ fn f43_a_full_disk_refuses_sends_first_and_serves_again_when_room_is_back() {
     let store = inline(&disk.kill(), &config);
     assert_eq!(store.replay(id(0)).unwrap().frames.len(), n_sent + 2);
     assert_eq!(payloads(&store.replay(id(1)).unwrap()), ["[2]"]);
+}
+
+#[test]
+fn a_log_of_many_short_lives_is_cleaned_and_its_heads_are_saved() {
+    let mut disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, ..small() };
+    let (mut most, mut read) = (0, 0);
+    for n in 0..120_u32 {
+        let mut cleaned = Cleaned::open(&disk, &config, 2);
+        read = read.max(cleaned.store.recovery().groups);
+        cleaned.sessions[0].put(&cleaned.store, format!("[{n}]").as_bytes());
+        cleaned.snapshot_the_wanted();
+        most = most.max(log_files(&disk));
+        drop(cleaned);
+        disk = disk.kill();
+    }
+    assert!(read < 20, "an opening read {read} groups after the saved heads");
+    assert!(most < 40, "the log grew to {most} segments");
 }

@@ -1,12 +1,4 @@
 //! The log store through crashes at every call to the disk, with everything small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::let_underscore_must_use,
-    reason = "a test that cannot go on fails"
-)]
 
 use callboard::config::{Durability, History, StoreConfig};
 use callboard::persist::SimDisk;
@@ -126,7 +118,7 @@ fn crash_everywhere(config: &StoreConfig, step: u64, kill: bool) {
         let mut model = Model::default();
         if let Ok(store) = try_inline(&disk, config) {
             model.work(&store, 12);
-            let _ = store.close();
+            drop(store.close());
         }
         let mut disk = crash(&disk, call);
         disk.stop_at(None);

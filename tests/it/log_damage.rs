@@ -1,12 +1,4 @@
 //! Damage: what is detected, what is cut, who is quarantined, and that everybody else runs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::let_underscore_must_use,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,6 +117,25 @@ fn f38_no_truncation_changes_what_is_read() {
             disk.set_len(&path, len);
             check(&disk, &small(), &before, &format!("{path} cut to {len}"));
         }
+    }
+}
+
+#[test]
+fn f38_a_last_segment_that_lost_its_length_is_not_taken_for_an_unused_one() {
+    for n_frames in 1..8 {
+        let disk = SimDisk::new();
+        let store = inline(&disk, &small());
+        let mut session = Session::begin(&store, id(1));
+        for n in 0..n_frames {
+            session.put(&store, format!("[{n}]").as_bytes());
+        }
+        drop(store);
+        let disk = disk.kill();
+        let (path, _) = find(&disk, &format!("[{}]", n_frames - 1));
+        disk.set_len(&path, 0);
+        let store = inline(&disk, &small());
+        let fault = store.fault().map(|fault| fault.code);
+        assert_eq!(fault, Some(Code::JournalCorrupt), "{n_frames} frames: lost without a word");
     }
 }
 
@@ -298,6 +309,40 @@ fn f43_a_failed_write_leaves_nothing_behind_and_service_goes_on() {
             assert_eq!(payloads(&store.replay(id(1)).unwrap()), expected, "{context}");
         }
     }
+}
+
+#[test]
+fn f43_what_a_write_left_before_the_disk_turned_read_only_is_wiped_before_the_next() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { segment_bytes: 65_536, frame_max: 50_000, ..small() };
+    let store = inline(&disk, &config);
+    let mut session = Session::begin(&store, id(1));
+    session.put(&store, b"[1]");
+    let large = format!("[\"{}\"]", "x".repeat(48_000));
+    let n = disk.calls_of(CallKind::Write);
+    disk.fail_kind(CallKind::Write, n + 1, DiskFault::ShortWrite);
+    for more in 2..10 {
+        disk.fail_kind(CallKind::Write, n + more, DiskFault::ReadOnly);
+    }
+    let now = (Purpose::Settle, Urgency::Now);
+    session.try_append(&store, large.as_bytes(), now).unwrap();
+    assert_eq!(session.told.now().failed.unwrap().1.code, Code::StoreReadOnly);
+    session.end(&store);
+    let mut session = Session::begin(&store, id(1));
+    let mut k = 0;
+    while session.try_append(&store, b"[2]", now).is_err() {
+        k += 1;
+        store.tick(Timestamp(1_000 * k));
+        assert!(k < 20, "service is back when the disk is");
+    }
+    assert_eq!(session.told.now().failed, None);
+    session.put(&store, large.as_bytes());
+    store.close().unwrap();
+    let report = LogReader::open(Arc::new(disk.clone())).unwrap().verify().unwrap();
+    assert_eq!(report.damage, []);
+    let store = inline(&disk.kill(), &config);
+    assert_eq!(store.fault(), None);
+    assert_eq!(payloads(&store.replay(id(1)).unwrap()), ["[1]", "[2]", &large]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! What the scenarios of the log are told with: sessions that append numbers and remember what
 //! they were told.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};

@@ -61,7 +61,7 @@ fn m36_after_a_failure_messages_are_offered_one_at_a_time_and_new_mail_waits() {
 }
 
 #[test]
-fn m36_a_message_that_fails_too_often_is_dead_and_its_sender_is_told() {
+fn m36_f24_a_message_that_fails_too_often_is_dead_and_its_sender_is_told() {
     play(
         "
         > ready + mail a 1 x y
@@ -116,7 +116,7 @@ fn m36_a_message_that_fails_too_often_is_dead_and_its_sender_is_told() {
 }
 
 #[test]
-fn m59_a_turn_that_was_open_at_a_kill_is_interrupted_and_its_mail_is_tried_again() {
+fn m59_f16_a_turn_that_was_open_at_a_kill_is_interrupted_and_its_mail_is_tried_again() {
     play(
         "
         > ready + mail a 1 x

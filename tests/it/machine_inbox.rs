@@ -196,7 +196,7 @@ fn m37_a_target_that_ended_refuses_by_the_verdict_of_the_route() {
 }
 
 #[test]
-fn m28_an_acceptance_that_never_reached_the_disk_is_made_again() {
+fn m28_f02_an_acceptance_that_never_reached_the_disk_is_made_again() {
     play(
         "
         > mail a 1 x

@@ -5,7 +5,7 @@ use callboard::protocol::session::{
 };
 use callboard::protocol::{Body, MessageId};
 
-use super::machine_script::{created, id, message, play};
+use super::machine_script::{Desk, created, id, limits, message, play};
 
 fn queued(target: &str, n: u64) -> Event {
     Event::Queued { target: id(target), n, message: message("s", "q") }
@@ -273,4 +273,37 @@ fn m55_answers_wait_for_a_snapshot_that_is_on_its_way_and_go_on_after_it() {
           wake 1000
         ",
     );
+}
+
+#[test]
+fn m54_a_long_failure_is_cut_and_its_frame_stays_within_its_bound() {
+    let mut desk = Desk::new(limits());
+    desk.command("ready + mail a 1 x");
+    desk.command("flush");
+    let (code, text) = ("\u{1}".repeat(5_000), "\u{1}".repeat(5_000));
+    let told = desk.command(&format!("fail {code} {text}"));
+    assert!(told.contains(&"\u{1}".repeat(64)) && !told.contains(&"\u{1}".repeat(65)), "{told}");
+}
+
+#[test]
+fn m37_a_close_buries_a_large_inbox_in_frames_of_bounded_size() {
+    let mut desk = Desk::new(limits());
+    let bodies = vec!["m"; 600].join(" ");
+    desk.command(&format!("ready + mail a 1 {bodies}"));
+    desk.command("flush");
+    let lines = |told: &str, what: &str| told.lines().filter(|line| line.contains(what)).count();
+    let first = desk.command("close");
+    assert_eq!((lines(&first, "dead"), lines(&first, "] closed")), (256, 0));
+    // Neither a turn nor an acceptance comes between.
+    let late = desk.command("ready + mail a 601 late");
+    assert_eq!((lines(&late, "refused a601 closed"), lines(&late, "started")), (1, 0), "{late}");
+    let second = desk.command("flush");
+    assert_eq!((lines(&second, "dead"), lines(&second, "] closed")), (256, 0));
+    let third = desk.command("flush");
+    assert_eq!((lines(&third, "dead"), lines(&third, "] closed")), (88, 1));
+    let last = desk.command("flush");
+    assert_eq!((lines(&last, "release 88"), lines(&last, "  closed")), (1, 1), "{last}");
+    let told = desk.command("noted a 64");
+    assert_eq!(lines(&told, "told a upto 64"), 1);
+    assert!(desk.command("flush").contains("report a 65:65 closed"));
 }

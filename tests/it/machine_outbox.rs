@@ -42,7 +42,7 @@ fn m26_a_flush_lets_go_only_of_what_it_covers() {
 }
 
 #[test]
-fn m29_a_window_of_numbers_is_on_its_way_and_no_more() {
+fn m29_m30_a_window_of_numbers_is_on_its_way_each_once_and_no_more() {
     play(
         "
         > send b:x b:y b:z b:w
@@ -311,7 +311,7 @@ fn m28_what_was_lost_with_the_targets_load_is_sent_again_in_order() {
 }
 
 #[test]
-fn m28_a_restart_sends_all_that_is_unsettled_and_nothing_that_was_not_on_disk() {
+fn m28_f27_a_restart_sends_all_that_is_unsettled_and_nothing_that_was_not_on_disk() {
     play(
         "
         > send b:x

@@ -130,7 +130,7 @@ fn m25_a_firm_end_leaves_what_has_arrived_for_the_next_turn() {
 }
 
 #[test]
-fn m28_staged_sends_and_the_end_are_one_frame() {
+fn m28_f13_staged_sends_and_the_end_are_one_frame() {
     play(
         "
         > ready + mail a 1 x
@@ -276,6 +276,33 @@ fn m24_a_backoff_that_is_over_asks_for_no_more_ticks() {
         > flush
           ended 2
         > tick 200
+        ",
+    );
+}
+
+#[test]
+fn m24_a_look_after_the_backoff_needs_no_room_and_leaves_the_turn_to_the_time_itself() {
+    play(
+        "
+        > ready + mail a 1 x
+          [1] accepted a1 as #1 x (settled 0)
+          [1] turn 1 started, attempt 1: #1
+          urgent
+        > flush
+          release 1
+          begin 1, attempt 1: #1
+          answer a upto 1
+        > fail BAD
+          [2] turn 1 failed BAD:
+          urgent
+        > ready
+          wake 100
+        > inspect-at 101
+          urgent
+        > tick 101
+          [3] turn 2 started, attempt 2: #1
+          urgent
+          wake never
         ",
     );
 }

@@ -19,6 +19,7 @@ pub(crate) enum Act {
     Load(usize),
     Learn(usize),
     EndTurn(usize),
+    EndTurnWith(usize),
     Room(usize),
     Tick(usize),
     // What may happen once.
@@ -33,6 +34,8 @@ pub(crate) enum Act {
     Unload(usize),
     Duplicate(usize),
     EarlyTick(usize),
+    Steer(usize),
+    EndTurnAgain(usize),
     FailTurn(usize),
     Interrupt(usize),
     WriteLate,
@@ -45,6 +48,9 @@ impl World {
         for (pair, (from, _, count)) in plan.pairs.iter().enumerate() {
             if self.sent[pair] < *count && self.slots[*from].machine.is_some() {
                 acts.push(Act::Send(pair));
+                if self.slots[*from].doing == Doing::Turn {
+                    acts.push(Act::EndTurnWith(pair));
+                }
             }
         }
         for session in 0..self.slots.len() {
@@ -64,10 +70,13 @@ impl World {
             let sends = unsent.into_iter().any(|((from, _, n), sent)| *from == session && sent < n);
             let pending = slot.durable.has_pending() || !slot.cell.is_empty();
             let woken = pending || sends || slot.orphaned;
-            let on_its_way = self.queue.iter().any(|frame| frame.session == session)
-                && !(plan.broken == Broken::LatePanicked && slot.orphaned)
-                && !(plan.broken == Broken::LateUnloaded && !slot.orphaned);
-            if (woken || !slot.control.is_empty()) && !on_its_way {
+            let hasty = match plan.broken {
+                Broken::LatePanicked => slot.orphaned,
+                Broken::LateUnloaded => !slot.orphaned,
+                _ => false,
+            };
+            let on_its_way = self.queue.iter().any(|frame| frame.session == session);
+            if (woken || !slot.control.is_empty()) && (hasty || !on_its_way) {
                 acts.push(Act::Load(session));
             }
             return;
@@ -133,6 +142,8 @@ impl World {
             (kind(Kind::Unload) && self.may_unload(plan, session), Act::Unload(session)),
             (kind(Kind::Duplicate) && mail, Act::Duplicate(session)),
             (kind(Kind::Early) && slot.wake.is_some(), Act::EarlyTick(session)),
+            (kind(Kind::Turn) && turn, Act::Steer(session)),
+            (kind(Kind::Turn) && turn, Act::EndTurnAgain(session)),
             (kind(Kind::Turn) && turn, Act::FailTurn(session)),
             (kind(Kind::Turn) && turn, Act::Interrupt(session)),
         ];
@@ -167,7 +178,8 @@ impl World {
                 self.end_load(session, true);
                 Ok(())
             }
-            Act::EndTurn(session) => self.end_turn(plan, session),
+            Act::EndTurn(session) => self.end_turn(plan, session, (false, None)),
+            Act::EndTurnWith(pair) => self.end_turn(plan, plan.pairs[pair].0, (false, Some(pair))),
             Act::Room(session) => {
                 for sender in std::mem::take(&mut self.slot(session).turned_away) {
                     self.slot(sender).control.push_back(Input::Room { target: id(session) });
@@ -213,6 +225,8 @@ impl World {
                 slot.cell.extend(slot.cell.front().cloned());
             }
             Act::EarlyTick(session) => return self.tick(plan, session),
+            Act::Steer(session) => return self.feed(plan, session, (vec![Input::Steer], NOW)),
+            Act::EndTurnAgain(session) => return self.end_turn(plan, session, (true, None)),
             Act::FailTurn(session) => return self.fail_turn(plan, session),
             Act::Interrupt(session) => {
                 self.slot(session).doing = Doing::Failing;

@@ -23,7 +23,7 @@ const ALL: [Kind; 8] = [
     Kind::Turn,
 ];
 
-fn plan(sessions: usize, pairs: &[(usize, usize, u8)]) -> Plan {
+pub(crate) fn plan(sessions: usize, pairs: &[(usize, usize, u8)]) -> Plan {
     let limits = Limits {
         window: 2,
         steers_max: 2,
@@ -41,6 +41,7 @@ fn plan(sessions: usize, pairs: &[(usize, usize, u8)]) -> Plan {
         kinds: ALL.to_vec(),
         closes: None,
         revokes: false,
+        told: true,
         broken: Broken::None,
         blind: false,
     }
@@ -63,12 +64,17 @@ fn holds(name: &str, plan: &Plan) {
 }
 
 #[test]
-fn m28_every_number_is_accepted_once_through_kills_panics_and_failed_groups() {
+fn m28_m57_f02_f03_f04_f06_f14_every_number_is_accepted_once_through_every_fault() {
     holds("two messages", &Plan { faults: 2, ..plan(2, &[(0, 1, 2)]) });
 }
 
 #[test]
-fn m29_order_holds_for_more_messages_than_the_window() {
+fn m36_a_loss_that_nobody_tells_is_found_by_the_backoff() {
+    holds("untold", &Plan { faults: 2, told: false, ..plan(2, &[(0, 1, 2)]) });
+}
+
+#[test]
+fn m29_f27_order_holds_for_more_messages_than_the_window() {
     holds("three messages", &Plan { faults: 1, ..plan(2, &[(0, 1, 3)]) });
     let mut narrow = plan(2, &[(0, 1, 2)]);
     narrow.limits.window = 1;
@@ -127,70 +133,70 @@ fn blind(plan: Plan) -> Plan {
 }
 
 #[test]
-fn a_dispatch_before_the_flush_is_caught() {
+fn m26_f01_a_dispatch_before_the_flush_is_caught() {
     caught(&broken(Broken::DispatchEarly, 0), &[EARLY_DISPATCH]);
     caught(&blind(broken(Broken::DispatchEarly, 1)), &[UNKNOWN]);
 }
 
 #[test]
-fn an_answer_before_the_flush_is_caught() {
+fn m27_f01_an_answer_before_the_flush_is_caught() {
     caught(&broken(Broken::AnswerEarly, 0), &[EARLY_ANSWER]);
     caught(&blind(broken(Broken::AnswerEarly, 1)), &[MISLED]);
 }
 
 #[test]
-fn an_answer_to_a_duplicate_before_the_flush_is_caught() {
+fn m27_f01_an_answer_to_a_duplicate_before_the_flush_is_caught() {
     caught(&broken(Broken::AnswerDuplicateEarly, 1), &[EARLY_ANSWER]);
     caught(&blind(broken(Broken::AnswerDuplicateEarly, 2)), &[MISLED]);
 }
 
 #[test]
-fn frames_of_a_failed_load_written_later_are_caught() {
+fn m53_frames_of_a_failed_load_written_later_are_caught() {
     caught(&blind(broken(Broken::LateFailed, 1)), &[REUSED, NO_OUTCOME]);
 }
 
 #[test]
-fn frames_of_a_panicked_load_written_later_are_caught() {
+fn m53_frames_of_a_panicked_load_written_later_are_caught() {
     caught(&blind(broken(Broken::LatePanicked, 1)), &[REUSED]);
 }
 
 #[test]
-fn frames_of_an_unloaded_load_written_later_are_caught() {
+fn m53_frames_of_an_unloaded_load_written_later_are_caught() {
     caught(&blind(broken(Broken::LateUnloaded, 1)), &[SETTLED_TWICE]);
 }
 
 #[test]
-fn a_settled_mark_before_it_is_on_disk_is_caught() {
+fn m37_a_settled_mark_before_it_is_on_disk_is_caught() {
     caught(&broken(Broken::MarkEarly, 0), &[EARLY_MARK]);
     caught(&blind(Plan { revokes: true, ..broken(Broken::MarkEarly, 1) }), &[MISLED]);
 }
 
 #[test]
-fn resends_that_stop_after_one_busy_are_caught() {
+fn m36_resends_that_stop_after_one_busy_are_caught() {
     caught(&broken(Broken::OneBusy, 1), &["time goes on and nothing else does"]);
 }
 
 #[test]
-fn a_target_without_a_mark_is_caught() {
+fn m28_a_target_without_a_mark_is_caught() {
     caught(&broken(Broken::NoMark, 1), &[TWICE]);
 }
 
 #[test]
-fn a_seen_window_instead_of_a_mark_is_caught() {
+fn m28_a_seen_window_instead_of_a_mark_is_caught() {
     caught(&broken(Broken::SeenWindow, 1), &[TWICE]);
 }
 
 #[test]
-fn a_target_without_the_gap_rule_is_caught() {
+fn m29_a_target_without_the_gap_rule_is_caught() {
     caught(&broken(Broken::NoGapRule, 1), &[ORDER]);
 }
 
 #[test]
-fn refusals_left_out_of_the_answer_are_caught() {
+fn m37_refusals_left_out_of_the_answer_are_caught() {
     caught(&Plan { revokes: true, ..broken(Broken::RefusalsLeftOut, 0) }, &[MISLED]);
 }
 
 #[test]
-fn a_sender_that_expires_mail_by_itself_is_caught() {
+fn m37_a_sender_that_expires_mail_by_itself_is_caught() {
     caught(&broken(Broken::SenderExpires, 1), &[MISLED]);
 }

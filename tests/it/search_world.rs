@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) closes: Option<usize>,
     /// Whether all edges may be revoked.
     pub(crate) revokes: bool,
+    /// Whether senders are told what was lost with a load, or left to their backoff.
+    pub(crate) told: bool,
     pub(crate) broken: Broken,
     /// Whether only journals are looked at, and no action as it leaves.
     pub(crate) blind: bool,
@@ -304,10 +306,33 @@ impl World {
         self.feed(plan, from, (vec![Input::Send { call: Call(0), sends }], NOW))
     }
 
-    pub(crate) fn end_turn(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
+    /// The body asks for the end of its turn, with a wish for another, or a message staged.
+    pub(crate) fn end_turn(
+        &mut self,
+        plan: &Plan,
+        session: usize,
+        (again, staged): (bool, Option<usize>),
+    ) -> Result<(), Violation> {
         self.slot(session).doing = Doing::Ending;
-        let end = End { ready: true, ..End::default() };
-        self.feed(plan, session, (vec![Input::End(end)], NOW))
+        let n_queued = |world: &World| {
+            world.slots[session].machine.as_ref().map_or(0, |machine| machine.state().counts.queued)
+        };
+        let before = n_queued(self);
+        let sends = staged.map(|pair| {
+            let (from, to, _) = plan.pairs[pair];
+            // Room is reserved while it is staged.
+            self.slot(to).pending += 1;
+            (to, Addressed { target: id(to), message: message(from, to, self.sent[pair]) })
+        });
+        let (to, sends): (Vec<usize>, Vec<Addressed>) = sends.into_iter().unzip();
+        let end = End { ready: true, again, sends, ..End::default() };
+        self.feed(plan, session, (vec![Input::End(end)], NOW))?;
+        match (staged, n_queued(self) > before) {
+            (Some(pair), true) => self.sent[pair] += 1,
+            (Some(_), false) => self.slot(to[0]).pending -= 1,
+            (None, _) => {}
+        }
+        Ok(())
     }
 
     pub(crate) fn fail_turn(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
@@ -428,7 +453,7 @@ impl World {
         let state = slot.durable.clone();
         let unanswered = std::mem::take(&mut slot.unanswered);
         slot.machine = Some(Machine::new(state, plan.limits.clone()).unwrap());
-        for (sender, _) in unanswered.into_iter().filter(|(_, count)| *count > 0) {
+        for (sender, _) in unanswered.into_iter().filter(|(_, n)| plan.told && *n > 0) {
             self.slot(sender).control.push_back(Input::Lost { target: id(session) });
         }
         let ready = plan.ready.contains(&session).then_some(Input::Ready);

@@ -146,7 +146,19 @@ impl Writer {
         if violations.is_empty() { Ok(()) } else { Err(Trouble::Wrong(violations)) }
     }
 
+    /// Appends one small event for a purpose.
+    pub(crate) fn one(&mut self, purpose: Purpose, seat: usize) {
+        self.event_for(purpose, seat, 10, false);
+    }
+
+    /// Every second event is new work, the rest settles.
     fn event(&mut self, seat: usize, bytes: usize, lazy: bool) {
+        let even = self.truth().n_handed.is_multiple_of(2);
+        let purpose = if even { Purpose::Settle } else { Purpose::Send };
+        self.event_for(purpose, seat, bytes, lazy);
+    }
+
+    fn event_for(&mut self, purpose: Purpose, seat: usize, bytes: usize, lazy: bool) {
         let mut truth = self.truth();
         truth.n_handed += 1;
         let order = truth.n_handed;
@@ -159,7 +171,6 @@ impl Writer {
         let pending = order.is_multiple_of(3);
         let event = Event { payload: payload.clone(), order, pending, settled: false };
         let urgency = if lazy { Urgency::Lazy } else { Urgency::Now };
-        let purpose = if order.is_multiple_of(2) { Purpose::Send } else { Purpose::Settle };
         let append = Append {
             ticket: 0,
             payloads: vec![payload],

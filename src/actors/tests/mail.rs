@@ -68,6 +68,8 @@ async fn a_panicking_agent_comes_back_and_every_message_has_an_outcome() {
     soon(town.shared.quiet()).await;
     let inspection = town.inspect(sink).await;
     assert_eq!(inspection.counts.handled + inspection.counts.dead, 200);
+    let seen = (200, inspection.counts.handled, inspection.counts.dead);
+    assert_eq!(town.seen.counts(), seen, "each outcome is shown once");
     assert_eq!(town.inspect(driver.id()).await.counts.told_dead, inspection.counts.dead);
     assert_eq!(town.shared.cell(sink).n_pending(), 0);
     soon(town.shared.shut_down()).await;
@@ -142,7 +144,6 @@ async fn a_denied_send_looks_like_a_missing_session_before_its_size_is_looked_at
 async fn idle_sessions_leave_and_come_back_with_what_their_journals_say() {
     let mut config = Config::default();
     config.life.idle_unload = Duration::ZERO;
-    config.limits.lazy_commit = Duration::ZERO;
     let town = Town::new(config, vec![("echo", factory(|_| Ok(Box::new(Echo))))]);
     let echo = town.agent("echo", "echo").await;
     let sender = town.driver("sender").await;
@@ -252,7 +253,7 @@ async fn a_failed_session_is_opened_without_its_agent() {
     town.shared.cell(sink).push(Control::Fail);
     soon(sender.send(Draft::text(sink, "a"))).await.unwrap();
     soon(async {
-        while town.inspect(sink).await.pending == 0 {
+        while town.inspect(sink).await.counts.refused == 0 {
             tokio::task::yield_now().await;
         }
     })

@@ -1,25 +1,50 @@
 //! A life over the memory store, with a supervisor that allows every route but the forbidden ones.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
 use crate::actors::{
-    AgentError, Control, Driver, Factory, Fallen, Parts, Receipt, Request, Route, Seed, Shared,
-    SupervisorHandle, SystemClock, driver,
+    AgentError, Control, Driver, Factory, Fallen, Observer, Parts, Receipt, Request, Route, Seed,
+    Shared, SupervisorHandle, SystemClock, driver,
 };
 use crate::config::{Config, Durability};
 use crate::error::{Error, Refused};
 use crate::persist::{MemoryStore, Store};
 use crate::protocol::session::{BodySpec, Created, Inspection, Verdict};
-use crate::protocol::{Draft, Label, SessionId};
+use crate::protocol::{Draft, Label, Message, SessionId};
 
 pub(super) struct Town {
     pub(super) shared: Arc<Shared>,
     pub(super) fallen: Arc<Mutex<Vec<Fallen>>>,
     pub(super) forbidden: Arc<Mutex<Vec<SessionId>>>,
+    pub(super) seen: Arc<Seen>,
     labels: Arc<Mutex<HashMap<Label, SessionId>>>,
+}
+
+/// Counts what an observer is shown.
+#[derive(Default)]
+pub(super) struct Seen(AtomicU64, AtomicU64, AtomicU64);
+
+impl Seen {
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.0), read(&self.1), read(&self.2))
+    }
+}
+
+impl Observer for Seen {
+    fn accepted(&self, _: &Message) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn handled(&self, _: &Message) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+    fn dead(&self, _: &Message) {
+        self.2.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 pub(super) type Made = Result<Box<dyn crate::actors::Agent>, AgentError>;
@@ -39,11 +64,12 @@ impl Town {
         config.life.arbiters = 2;
         config.validate().unwrap();
         let (supervisor, mut requests) = SupervisorHandle::new();
+        let seen = Arc::<Seen>::default();
         let parts = Parts {
             config,
             store,
             factories: factories.into_iter().map(|(name, made)| (name.to_owned(), made)).collect(),
-            observer: None,
+            observer: Some(Arc::clone(&seen) as _),
             clock: Arc::new(SystemClock),
             supervisor,
         };
@@ -52,6 +78,7 @@ impl Town {
             shared: Arc::clone(&shared),
             fallen: Arc::default(),
             forbidden: Arc::default(),
+            seen,
             labels: Arc::default(),
         };
         let (fallen, forbidden, labels) =

@@ -29,7 +29,8 @@ pub(crate) struct Care {
     saving: bool,
     freeing: bool,
     saved_at: u64,
-    cleaned_at: u64,
+    /// What was carried when the cleaner looked last; it looks first at the first frame.
+    cleaned_at: Option<u64>,
     asked: cleaner::Asked,
 }
 
@@ -40,8 +41,8 @@ impl Care {
             retry_at: 0,
             saving: false,
             freeing: false,
-            saved_at: start.end,
-            cleaned_at: 0,
+            saved_at: start.covered,
+            cleaned_at: None,
             asked: cleaner::Asked::default(),
         }
     }
@@ -196,6 +197,9 @@ impl Committer {
 
     /// When to wake up if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<u64> {
+        if self.core.fault().is_some() {
+            return None;
+        }
         let retry = self.core.room.short().map(|_| self.care.retry_at);
         [self.flush_at, retry].into_iter().flatten().min()
     }
@@ -212,11 +216,14 @@ impl Committer {
 
     fn clean_when_due(&mut self, short: bool) {
         // Counted in what frames took: the cleaner's own proofs must not call for the next round.
-        let grown = self.tail.carried - self.care.cleaned_at >= self.core.segments.size;
+        let grown = match self.care.cleaned_at {
+            None => self.tail.carried > 0,
+            Some(at) => self.tail.carried - at >= self.core.segments.size,
+        };
         if !(grown || short) || self.care.saving || self.care.freeing {
             return;
         }
-        self.care.cleaned_at = self.tail.carried;
+        self.care.cleaned_at = Some(self.tail.carried);
         let current = self.core.segments.of(self.tail.at);
         let plan = {
             let public = lock(&self.core.public);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::core::Public;
-use super::heads::IdHash;
+use super::heads::{Entry, IdHash};
 use super::segment::Segments;
 use crate::protocol::SessionId;
 
@@ -25,7 +25,8 @@ pub(crate) struct Plan {
     pub(crate) wanted: Vec<(SessionId, u64)>,
 }
 
-/// Looks at the segments below `current`. A log that is not over twice its live bytes is left
+/// Looks at the segments below `current`. What only quarantined sessions need is not held against
+/// the log's bound: it cannot be freed. A log that is not over twice its live bytes is left
 /// alone unless space is `short`.
 pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bool) -> Plan {
     let old: Vec<u64> = segments.live().into_iter().filter(|number| *number < current).collect();
@@ -34,7 +35,10 @@ pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bo
     if used <= bound && !short {
         return Plan::default();
     }
-    let needed = needed(public, segments, &old);
+    let needed = needed_by(public, segments, &old, |_| true);
+    let by_healthy = needed_by(public, segments, &old, |entry| !entry.quarantined);
+    let by_quarantined_only =
+        needed.iter().zip(&by_healthy).filter(|(all, healthy)| **all > 0 && **healthy == 0).count();
     let free: Vec<u64> = old
         .iter()
         .zip(&needed)
@@ -44,7 +48,7 @@ pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bo
         })
         .map(|(number, _)| *number)
         .collect();
-    let left = used - free.len() as u64 * segments.size;
+    let left = used - (free.len() + by_quarantined_only) as u64 * segments.size;
     let mut wanted = Vec::new();
     if left > bound || short {
         let oldest = old.get(old.len() / OLDEST).map_or(0, |number| number + 1);
@@ -53,8 +57,13 @@ pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bo
     Plan { free, wanted }
 }
 
-/// For each old segment the number of sessions whose replay may need it.
-fn needed(public: &Public, segments: &Segments, old: &[u64]) -> Vec<i64> {
+/// For each old segment the number of sessions, of those that count, whose replay may need it.
+fn needed_by(
+    public: &Public,
+    segments: &Segments,
+    old: &[u64],
+    counts: impl Fn(&Entry) -> bool,
+) -> Vec<i64> {
     let mut steps = vec![0_i64; old.len() + 1];
     let mut step = |position: u64, after: u64, by: i64| {
         let place = old.partition_point(|number| *number < segments.of(position) + after);
@@ -62,7 +71,7 @@ fn needed(public: &Public, segments: &Segments, old: &[u64]) -> Vec<i64> {
             *step += by;
         }
     };
-    for entry in public.heads.iter() {
+    for entry in public.heads.iter().filter(|entry| counts(entry)) {
         step(entry.low, 0, 1);
         step(entry.position, 1, -1);
     }

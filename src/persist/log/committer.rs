@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::core::Core;
@@ -41,18 +42,22 @@ pub(crate) struct Committer {
     /// When what is written must be flushed, in `written` durability, in ms.
     pub(crate) flush_at: Option<u64>,
     pub(crate) care: super::care::Care,
+    pub(crate) pace: super::serve::Pace,
 }
 
 /// What the first part of [`Recovered`] leaves for the committer.
 pub(crate) struct Start {
     pub(crate) end: u64,
+    /// What the saved heads cover.
+    pub(crate) covered: u64,
     pub(crate) last: Option<LastGroup>,
     pub(crate) run: u64,
 }
 
 impl From<&Recovered> for Start {
     fn from(recovered: &Recovered) -> Self {
-        Start { end: recovered.end, last: recovered.last, run: recovered.report.run }
+        let Recovered { end, covered, last, .. } = *recovered;
+        Start { end, covered, last, run: recovered.report.run }
     }
 }
 
@@ -71,6 +76,7 @@ impl Committer {
             run_is_flushed: false,
             flush_at: None,
             care: super::care::Care::new(start),
+            pace: super::serve::Pace::default(),
         };
         committer.begin();
         committer
@@ -100,6 +106,7 @@ impl Committer {
             }
         }
         self.publish();
+        self.pace.n_settled = batch.permits.len();
         let core = self.core.clone();
         batch.tell(|cell| core.loads.remove(cell.load));
         core.room.tell();
@@ -238,6 +245,8 @@ impl Committer {
                 let every = u64::try_from(every).unwrap_or(u64::MAX);
                 let now = self.core.queue.clock().now_ms();
                 self.flush_at.get_or_insert(now.saturating_add(every));
+                // No flush would be shared by those who come back.
+                self.pace.flush_time = Duration::ZERO;
                 Ok(())
             }
             Durability::Sync | Durability::Written | Durability::Memory => self.flush(),
@@ -247,7 +256,9 @@ impl Committer {
     /// Flushes everything written.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.flush_at = None;
+        let start = Instant::now();
         self.tail.flush(&self.core)?;
+        self.pace.flush_time = start.elapsed();
         self.run_is_flushed = true;
         Ok(())
     }

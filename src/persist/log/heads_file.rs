@@ -132,3 +132,51 @@ fn take_attempt(reading: &mut Reading<'_>) -> Option<(SessionId, Attempt)> {
     let (next, bytes) = (reading.u32()?, reading.u64()?);
     Some((session, Attempt { as_of, first, next, bytes }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::heads::Heads;
+    use super::*;
+    use crate::persist::RealDisk;
+
+    fn saved(n_sessions: u64) -> SavedHeads {
+        let entries = (0..n_sessions).map(|n| Entry {
+            session: SessionId::from_bytes((u128::from(n) << 64 | 7).to_le_bytes()),
+            position: 68 + n * 100,
+            low: 68,
+            snapshot: n % 3,
+            as_of: n % 5,
+            bytes: n,
+            pending: n % 2 == 0,
+            quarantined: n % 7 == 0,
+        });
+        let attempt = Attempt { as_of: 9, first: 10, next: 2, bytes: 300 };
+        SavedHeads {
+            position: 4_096 * n_sessions,
+            last: LastGroup { position: 4_096, number: 5, run: 6 },
+            attempts: vec![(SessionId::from_bytes((7_u128).to_le_bytes()), attempt)],
+            entries: entries.collect(),
+        }
+    }
+
+    #[test]
+    fn heads_read_back_as_they_were_saved() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(dir.path());
+        let n = 20_000;
+        let before = saved(n);
+        before.write(&disk).unwrap();
+        let after = SavedHeads::read(&disk).unwrap().unwrap();
+        assert_eq!(after.entries, before.entries);
+        assert_eq!(after.attempts, before.attempts);
+        assert_eq!((after.position, after.last), (before.position, before.last));
+        let heads = Heads::import(after.entries, after.attempts);
+        assert_eq!(heads.len() as u64, n);
+        let len = disk_len(&disk);
+        assert_eq!(len, 60 + n * ENTRY + 44 + 4, "docs/journal.md says how long it is");
+    }
+
+    fn disk_len(disk: &dyn Disk) -> u64 {
+        disk.open(HEADS, true).unwrap().len().unwrap()
+    }
+}

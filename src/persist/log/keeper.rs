@@ -98,10 +98,15 @@ fn free(core: &Core, numbers: &[u64]) -> io::Result<()> {
     for &number in numbers {
         let start = core.segments.start(number);
         let public = lock(&core.public);
-        if !public.is_pinned(start, start + core.segments.size) {
+        let is_read = public.is_pinned(start, start + core.segments.size);
+        if !is_read {
+            core.segments.retire(number, history);
+        }
+        // Loads begin under this lock, on arbiters: no file is touched while it is held.
+        drop(public);
+        if !is_read {
             core.segments.free(number, history)?;
         }
-        drop(public);
     }
     if history == History::Keep {
         core.disk.sync_dir(HISTORY_DIR)?;

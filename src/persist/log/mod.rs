@@ -35,5 +35,8 @@ mod reader;
 mod serve;
 mod store;
 
+#[cfg(test)]
+mod tests;
+
 pub use reader::{Damage, LogReader, VerifyReport};
 pub use store::LogStore;

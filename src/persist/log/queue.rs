@@ -140,7 +140,7 @@ impl Queue {
     /// Asks the committer to stop.
     pub(crate) fn stop(&self, stop: Stop) {
         self.change(|inner| {
-            inner.stop = Some(inner.stop.map_or(stop, |_| Stop::Now));
+            inner.stop = Some(stop);
             true
         });
     }

@@ -29,6 +29,8 @@ pub(crate) struct Recovered {
     pub(crate) heads: Heads,
     /// Where the next group comes to lie; everything below is on disk.
     pub(crate) end: u64,
+    /// What the saved heads cover; 0 where they were of no use.
+    pub(crate) covered: u64,
     pub(crate) last: Option<LastGroup>,
     pub(crate) report: RecoveryReport,
     /// Why nothing may be written.
@@ -42,7 +44,13 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recovered, Fault> {
     let saved = SavedHeads::read(&**disk)?;
     let mut walked = walk(segments, saved)?;
+    let cut = run_of_cuts(&**disk).map_err(|error| unusable("list the cut tails", &error))?;
+    walked.run = walked.run.max(cut);
     quarantine(segments, &mut walked)?;
+    if walked.cut.is_none() && walked.unknown.is_none() {
+        walked.unknown =
+            shortened(segments, walked.end).map_err(|error| unusable("read the log", &error))?;
+    }
     let mut read_only = unsound(&walked);
     let mut cut_bytes = 0;
     if read_only.is_none() {
@@ -63,8 +71,8 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recov
         quarantined,
         read_only: read_only.as_ref().map(|fault| fault.text.clone()),
     };
-    let (heads, end, last) = (walked.heads, walked.end, walked.last);
-    Ok(Recovered { heads, end, last, report, read_only })
+    let Walked { heads, end, covered, last, .. } = walked;
+    Ok(Recovered { heads, end, covered, last, report, read_only })
 }
 
 /// A full or read-only disk leaves the tail as it is: the store opens for reading.
@@ -157,6 +165,13 @@ fn damaged_pieces(segments: &Segments, from: u64) -> io::Result<Vec<(u64, u64)>>
     Ok(pieces)
 }
 
+/// The greatest run whose opening cut a tail: it may have left nothing else behind, and what it
+/// cut may have been the only trace of the run before.
+fn run_of_cuts(disk: &dyn Disk) -> io::Result<u64> {
+    let run_of = |name: String| name.split('-').nth(1)?.parse().ok();
+    Ok(disk.list(CUT_DIR)?.into_iter().filter_map(run_of).max().unwrap_or(0))
+}
+
 fn copy_aside(
     disk: &dyn Disk,
     segments: &Segments,
@@ -218,7 +233,19 @@ fn write_again(segments: &Segments, proved: u64, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives segments that are still to be written their full length, if somebody took it.
+/// Where the first segment ends that lost its length although it may hold the log's end: segments
+/// get their names at full length, so groups that were on disk may be gone with it.
+fn shortened(segments: &Segments, end: u64) -> io::Result<Option<u64>> {
+    for number in segments.live().into_iter().filter(|number| *number >= segments.of(end)) {
+        let len = segments.file(number)?.len()?;
+        if len < segments.size {
+            return Ok(Some(end.max(segments.start(number) + len)));
+        }
+    }
+    Ok(None)
+}
+
+/// Gives segments that are still to be written their full length, if a damaged tail lost it.
 fn fill_up(segments: &Segments, end: u64) -> io::Result<()> {
     for number in segments.live().into_iter().filter(|number| *number >= segments.of(end)) {
         let file = segments.file(number)?;

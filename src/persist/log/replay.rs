@@ -154,11 +154,16 @@ pub(crate) fn history(
     let mut page = HistoryPage::default();
     let next = match before {
         None => entry.position,
-        Some(before) => match read_frame(segments, before) {
-            Ok(Some((frame, _))) if frame.session == entry.session => frame.previous,
-            Ok(_) => return Ok(page),
-            Err(error) => return Err(unusable("read the log", &error)),
-        },
+        Some(before) => {
+            let read =
+                read_frame(segments, before).map_err(|error| unusable("read the log", &error))?;
+            match read {
+                Some((frame, _)) if frame.session == entry.session => frame.previous,
+                Some(_) => return Ok(page),
+                None if !segments.exists(segments.of(before)) => return Ok(page),
+                None => return Err(corrupt(format!("the frame at {before} is damaged"))),
+            }
+        }
     };
     let mut chain = Chain { segments, session: entry.session, next };
     let mut known = HashMap::new();

@@ -71,10 +71,12 @@ impl Room {
     /// `STORE_FULL` or `STORE_READ_ONLY`: none for this purpose.
     pub(crate) fn has_space(&self, bytes: usize, purpose: Purpose) -> Result<bool, Fault> {
         let ahead = self.ahead.load(Ordering::Acquire);
-        let waiting = self.bytes.load(Ordering::Relaxed) as u64 + bytes as u64;
+        let (waiting, bytes) = (self.bytes.load(Ordering::Relaxed) as u64, bytes as u64);
         let n_frames = self.slots.load(Ordering::Relaxed) as u64 + 1;
         let Some(short) = self.short() else {
-            let enough = waiting + n_frames * FRAME_COST <= ahead;
+            // A snapshot may be larger than what is ever ready at once.
+            let first = bytes.min(self.segment_bytes);
+            let enough = waiting + first + n_frames * FRAME_COST <= ahead;
             return Ok(enough || n_frames == 1);
         };
         if short.code == Code::StoreReadOnly {
@@ -85,8 +87,13 @@ impl Room {
             Purpose::Settle => 1,
             Purpose::Snapshot => 0,
         };
-        let cost = waiting + n_frames * 2 * BLOCK + n_reserves * self.segment_bytes;
+        let cost = waiting + bytes + n_frames * 2 * BLOCK + n_reserves * self.segment_bytes;
         if cost <= ahead { Ok(true) } else { Err(short) }
+    }
+
+    /// Permits given and not yet back: appends on their way.
+    pub(crate) fn n_taken(&self) -> usize {
+        self.slots.load(Ordering::Relaxed)
     }
 
     /// Takes a slot and bytes; gives what was charged, to be given back.

@@ -109,8 +109,15 @@ impl Segments {
             return Ok(file.clone());
         }
         let live = lock(&self.names).live.contains(&number);
-        let path = if live { path(LOG_DIR, number) } else { path(HISTORY_DIR, number) };
-        let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&path, self.read_only || !live)?);
+        let dir = if live { LOG_DIR } else { HISTORY_DIR };
+        let file = match self.disk.open(&path(dir, number), self.read_only || !live) {
+            // Retired, and not yet moved.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !live => {
+                self.disk.open(&path(LOG_DIR, number), true)?
+            }
+            file => file?,
+        };
+        let file: Arc<dyn DiskFile> = Arc::from(file);
         if open.len() >= OPEN_MAX {
             open.pop_front();
         }
@@ -160,21 +167,30 @@ impl Segments {
         Ok(())
     }
 
-    /// Takes a segment that no replay needs out of use; the directories are to be flushed.
-    pub(crate) fn free(&self, number: u64, history: History) -> io::Result<()> {
-        let from = path(LOG_DIR, number);
-        match history {
-            History::Keep => self.disk.rename(&from, &path(HISTORY_DIR, number))?,
-            History::Drop => self.disk.remove(&from)?,
-        }
+    /// A segment that no replay needs is out of use from now on; its file is still to be freed.
+    pub(crate) fn retire(&self, number: u64, history: History) {
         let mut names = lock(&self.names);
         names.live.remove(&number);
         if history == History::Keep {
             names.history.insert(number);
         }
-        drop(names);
+    }
+
+    /// Moves or removes the file of a retired segment; the directories are to be flushed. On an
+    /// error the segment is in use again.
+    pub(crate) fn free(&self, number: u64, history: History) -> io::Result<()> {
+        let from = path(LOG_DIR, number);
+        let freed = match history {
+            History::Keep => self.disk.rename(&from, &path(HISTORY_DIR, number)),
+            History::Drop => self.disk.remove(&from),
+        };
+        if freed.is_err() {
+            let mut names = lock(&self.names);
+            names.history.remove(&number);
+            names.live.insert(number);
+        }
         lock(&self.open).retain(|(known, _)| *known != number);
-        Ok(())
+        freed
     }
 }
 

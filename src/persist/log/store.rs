@@ -304,20 +304,22 @@ impl Store for LogStore {
     }
 
     fn close(&self) -> Result<(), Fault> {
-        self.core.queue.stop(Stop::Orderly);
-        let done = self.end_work();
+        let done = self.end_work(Stop::Orderly);
         drop(lock(&self.lock).take());
         done
     }
 }
 
 impl LogStore {
-    fn end_work(&self) -> Result<(), Fault> {
-        let work = lock(&self.work).take();
-        match work {
-            None => Ok(()),
-            Some(Work::Inline(committer)) => committer.stop(),
-            Some(Work::Thread(thread)) => thread.join().unwrap_or_else(|_| {
+    /// Ends the committer once. `work` is held until it has ended, so that nobody else gives the
+    /// directory's lock back, or hurries it, before.
+    fn end_work(&self, how: Stop) -> Result<(), Fault> {
+        let mut work = lock(&self.work);
+        let Some(ending) = work.take() else { return Ok(()) };
+        self.core.queue.stop(how);
+        match ending {
+            Work::Inline(committer) => committer.stop(),
+            Work::Thread(thread) => thread.join().unwrap_or_else(|_| {
                 Err(Fault::new(Code::StoreUnusable, "the committer's thread panicked"))
             }),
         }
@@ -327,11 +329,23 @@ impl LogStore {
 impl Drop for LogStore {
     fn drop(&mut self) {
         let threaded = matches!(&*lock(&self.work), Some(Work::Thread(_)));
-        if threaded {
-            self.core.queue.stop(Stop::Now);
-            if let Err(fault) = self.end_work() {
-                tracing::warn!(%fault, "the store was dropped without being closed");
-            }
+        if threaded && let Err(fault) = self.end_work(Stop::Now) {
+            tracing::warn!(%fault, "the store was dropped without being closed");
         }
+    }
+}
+
+#[cfg(test)]
+impl LogStore {
+    /// The committer of a store without threads.
+    pub(crate) fn look_at(&self, look: impl FnOnce(&mut Committer)) {
+        let mut work = lock(&self.work);
+        let Some(Work::Inline(committer)) = work.as_mut() else { panic!("it has threads") };
+        look(committer);
+    }
+
+    /// What a load shares with the committer.
+    pub(crate) fn cell(&self, load: Load) -> Arc<super::load::LoadCell> {
+        self.core.loads.get(load).unwrap()
     }
 }

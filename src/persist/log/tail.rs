@@ -42,6 +42,8 @@ pub(crate) struct Tail {
     size: u64,
     file: Option<(u64, Arc<dyn DiskFile>)>,
     unflushed: Vec<Arc<dyn DiskFile>>,
+    /// What a failed write may have left behind, to be wiped before the next: file, offset, length.
+    left: Option<(Arc<dyn DiskFile>, u64, u64)>,
     /// Segments in use, without those that are ready ahead.
     n_used: u64,
 }
@@ -63,6 +65,7 @@ impl Tail {
             size: core.segments.size,
             file: None,
             unflushed: Vec::new(),
+            left: None,
             n_used: 0,
         };
         tail.look_around(&core.segments);
@@ -119,10 +122,13 @@ impl Tail {
         header: &GroupHeader,
         bytes: &[u8],
     ) -> Result<(), Fault> {
+        self.wipe(core)?;
         let file = self.file(core).map_err(|error| refused(core, "open a segment", &error))?;
         let offset = header.position % self.size;
         if let Err(error) = write_all(&*file, bytes, offset) {
-            return Err(wipe(core, &*file, (offset, bytes.len() as u64), &error));
+            let fault = refused(core, "write to the log", &error);
+            self.left = Some((file, offset, bytes.len() as u64));
+            return Err(self.wipe(core).err().unwrap_or(fault));
         }
         if !self.unflushed.iter().any(|known| Arc::ptr_eq(known, &file)) {
             self.unflushed.push(file);
@@ -137,6 +143,25 @@ impl Tail {
         }
         self.go_to(self.end);
         Ok(())
+    }
+
+    /// Makes sure that nothing of a group that could not be written is found later. A read-only
+    /// disk may hold a part of it: then this is done before the next group is written.
+    fn wipe(&mut self, core: &Core) -> Result<(), Fault> {
+        let Some((file, at, len)) = self.left.take() else { return Ok(()) };
+        let wiped = match write_zeros(&*file, at, len) {
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                self.left = Some((file, at, len));
+                return Err(refused(core, "write to the log", &error));
+            }
+            wiped => wiped.and_then(|()| file.sync()),
+        };
+        wiped.map_err(|error| {
+            let text = format!("a group was written in part and cannot be wiped: {error}");
+            let fault = Fault::new(Code::NotDurable, text);
+            core.set_fault(fault.clone());
+            fault
+        })
     }
 
     fn file(&mut self, core: &Core) -> io::Result<Arc<dyn DiskFile>> {
@@ -166,21 +191,6 @@ impl Tail {
         self.proved = self.proved.max(self.claimed);
         Ok(())
     }
-}
-
-/// A group could not be written: makes sure that nothing of it is found later. Gives the fault.
-fn wipe(core: &Core, file: &dyn DiskFile, (at, len): (u64, u64), error: &io::Error) -> Fault {
-    let fault = refused(core, "write to the log", error);
-    if fault.code == Code::StoreReadOnly {
-        return fault;
-    }
-    if let Err(again) = write_zeros(file, at, len).and_then(|()| file.sync()) {
-        let text = format!("a group was written in part and cannot be wiped: {again}");
-        let fault = Fault::new(Code::NotDurable, text);
-        core.set_fault(fault.clone());
-        return fault;
-    }
-    fault
 }
 
 /// The fault for a call that did nothing; on a read-only disk permits are refused from now on.

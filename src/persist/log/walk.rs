@@ -18,6 +18,8 @@ pub(crate) struct Walked {
     pub(crate) heads: Heads,
     /// Where the last whole group ends.
     pub(crate) end: u64,
+    /// What the saved heads cover; 0 where they were of no use.
+    pub(crate) covered: u64,
     pub(crate) last: Option<LastGroup>,
     /// Everything below is known to have been on disk.
     pub(crate) proved: u64,
@@ -81,7 +83,7 @@ impl Walk<'_> {
             return Ok(0);
         }
         self.found.heads = Heads::import(saved.entries, saved.attempts);
-        self.found.end = saved.position;
+        (self.found.end, self.found.covered) = (saved.position, saved.position);
         self.found.last = Some(saved.last);
         Ok(saved.position)
     }

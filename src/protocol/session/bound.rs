@@ -2,9 +2,10 @@
 //!
 //! **Invariant**: the events of a step, serialised, are never longer than the bound of its inputs.
 
-use super::event::{AgentState, Refusal};
+use super::event::{AgentState, Failure, Refusal};
 use super::input::{Addressed, End, Input};
 use super::machine::Machine;
+use super::turn::FAILURE_CHARS_MAX;
 use crate::protocol::message::Message;
 
 /// Everything but the lists in one event, and the commas and brackets around it, in bytes.
@@ -13,8 +14,10 @@ const EVENT: usize = 192;
 const REFUSAL: usize = 48;
 /// An outcome in a list; with `EVENT` an event that buries.
 const OUTCOME: usize = 128;
-/// A failure's code and message: every character may be written as six.
-const FAILURE: usize = 6 * 600;
+/// Messages that a close buries in one frame, however large that may be.
+const BURIALS_MAX: usize = 256;
+/// Outcomes that are told at once, however large a frame may be.
+const OUTCOMES_MAX: usize = 64;
 
 /// What one frame can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +74,10 @@ impl Machine {
             Input::Report { outcomes, .. } => EVENT + outcomes.len() * OUTCOME,
             Input::ReportAnswer { .. } => EVENT,
             Input::End(end) => self.end_bound(end),
-            Input::Fail(_) => FAILURE + self.broken_off_bound(),
+            Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
             Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
-            Input::Close { .. } => {
-                EVENT + self.broken_off_bound() + self.state.inbox.len() * (EVENT + OUTCOME)
-            }
+            Input::Close { .. } => self.broken_off_bound() + self.burials_bound(),
+            Input::Flushed { .. } if !self.live.closing.is_empty() => self.burials_bound(),
             Input::Flushed { .. }
             | Input::Busy { .. }
             | Input::Room { .. }
@@ -96,17 +98,48 @@ impl Machine {
         EVENT + self.arrivals(n_taken, 0) + state + sends_bound(&end.sends)
     }
 
+    /// Messages that a close buries in one frame.
+    pub(super) fn burials_max(&self) -> usize {
+        (self.frame_max.saturating_sub(2 * EVENT) / (EVENT + OUTCOME)).clamp(1, BURIALS_MAX)
+    }
+
+    /// Outcomes that are told at once: their receiver notes them in one frame.
+    pub(super) fn outcomes_max(&self) -> usize {
+        (self.frame_max.saturating_sub(2 * EVENT) / OUTCOME).clamp(1, OUTCOMES_MAX)
+    }
+
+    /// Of one frame of a close.
+    fn burials_bound(&self) -> usize {
+        let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
+        let n_buried = (self.state.inbox.len() + n_taken).min(self.burials_max());
+        EVENT + n_buried * (EVENT + OUTCOME)
+    }
+
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
-        EVENT + turn.taken.len() * (EVENT + OUTCOME)
+        let items = turn.taken.iter().chain(&self.state.inbox);
+        let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
+        EVENT + n_spent * (EVENT + OUTCOME)
     }
 }
 
 impl Input {
-    /// Whether a turn may begin with this input, though only because time has passed.
+    /// Whether a turn may begin in a step with this input. One that makes no turn possible begins
+    /// none, though a backoff may be over: what looks needs no room, and time comes by itself.
     pub(super) fn may_begin_turn(&self) -> bool {
         !matches!(self, Input::Flushed { .. } | Input::Inspect { .. } | Input::Busy { .. })
     }
+}
+
+/// A failure as it is kept, with its message cut.
+fn failure_bound(failure: &Failure) -> usize {
+    let kept = failure.message.chars().take(FAILURE_CHARS_MAX);
+    failure.code.chars().chain(kept).map(written_len).sum()
+}
+
+/// A character in a JSON text.
+fn written_len(character: char) -> usize {
+    if character.is_control() { 6 } else { character.len_utf8() + 1 }
 }
 
 fn state_bound(state: &AgentState) -> usize {

@@ -207,7 +207,7 @@ pub enum TurnOutcome {
 /// An agent's failure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
-    /// The agent's code; `PANIC` for a panic.
+    /// The agent's code, at most 64 characters; `PANIC` for a panic.
     pub code: String,
     /// What it said, at most 500 characters.
     pub message: String,

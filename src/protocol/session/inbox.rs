@@ -59,7 +59,10 @@ impl Machine {
         match verdict {
             Verdict::Revoked => Some(Reason::Revoked),
             Verdict::Closed => Some(Reason::Closed),
-            Verdict::Allowed => self.state.closed.then_some(Reason::Closed),
+            Verdict::Allowed => {
+                let closing = self.state.closed || !self.live.closing.is_empty();
+                closing.then_some(Reason::Closed)
+            }
         }
     }
 

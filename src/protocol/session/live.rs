@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::input::Action;
+use super::input::{Action, Call};
 use super::state::{Lane, State};
 use crate::protocol::id::{SessionId, Timestamp};
 
@@ -28,6 +28,8 @@ pub(super) struct Live {
     pub(super) reported: BTreeMap<SessionId, Unanswered>,
     /// Whether the body can take a turn.
     pub(super) ready: bool,
+    /// Who waits for the close that is under way.
+    pub(super) closing: Vec<Call>,
     /// Whether the agent's wish for a turn without mail waits for something outside.
     pub(super) wish_held: bool,
     /// Messages that were offered again after they were decided.

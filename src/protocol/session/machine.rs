@@ -13,6 +13,9 @@ use super::state::State;
 use crate::config::Limits;
 use crate::protocol::id::{Label, SessionId, Timestamp};
 
+/// The bound on frames where nothing else is said, in bytes: the store's default.
+const FRAME_MAX: usize = 4 << 20;
+
 /// One loaded session: its state and what is known only while it is loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
@@ -21,6 +24,7 @@ pub struct Machine {
     pub(super) state: State,
     pub(super) live: Live,
     pub(super) limits: Limits,
+    pub(super) frame_max: usize,
 }
 
 /// What a step has gathered so far.
@@ -44,7 +48,14 @@ impl Machine {
         let created = state.created.as_ref().ok_or(Illegal("no session was created"))?;
         let (id, label) = (created.id, created.label.clone());
         let live = Live::resumed(&state, 0);
-        Ok(Machine { id, label, state, live, limits })
+        Ok(Machine { id, label, state, live, limits, frame_max: FRAME_MAX })
+    }
+
+    /// The same machine with a bound on its frames, in bytes, that is not the default's: what a
+    /// close buries and what a report tells goes in pieces that fit.
+    #[must_use]
+    pub fn within(self, frame_max: usize) -> Self {
+        Machine { frame_max, ..self }
     }
 
     /// A session that is being made: its first frame, and the machine that goes on from it.
@@ -54,7 +65,7 @@ impl Machine {
         let live = Live { load, appended: 1, ..Live::default() };
         let events = vec![Event::Created(created)];
         let effects = Effects { events, ticket: 1, urgent: true, ..Effects::default() };
-        (Machine { id, label, state, live, limits }, effects)
+        (Machine { id, label, state, live, limits, frame_max: FRAME_MAX }, effects)
     }
 
     /// The session's label.
@@ -196,6 +207,10 @@ impl Machine {
                 self.flow(step, target);
             }
         }
+        // Where this step records something else, the flush of that goes on.
+        if step.events.is_empty() {
+            self.go_on_closing(step);
+        }
     }
 
     /// Applies an event and puts it into the step's frame.
@@ -231,7 +246,8 @@ impl Machine {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let idle = self.live.ready && self.state.turn.is_none() && !self.state.closed;
+        let closing = self.state.closed || !self.live.closing.is_empty();
+        let idle = self.live.ready && self.state.turn.is_none() && !closing;
         let failed = idle && self.tried_in_front().is_some_and(|tried| tried > 0);
         let retry = self.live.not_before.filter(|_| failed);
         match (self.live.look_at, retry) {

@@ -3,6 +3,7 @@
 //! **Invariant**: state changes only in [`fold`], live and replayed alike; what follows a decision
 //! happens only after the decision is on disk.
 
+pub(crate) mod backoff;
 mod bound;
 pub mod event;
 pub mod fold;

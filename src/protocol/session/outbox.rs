@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
+use super::backoff::backoff;
 use super::event::Event;
 use super::input::{Action, Addressed, Answer, Receipt};
 use super::live::Unanswered;
 use super::machine::{Machine, Step};
 use crate::protocol::id::{SessionId, Timestamp};
-
-/// The backoff is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
 
 impl Machine {
     /// Gives each message its number. Routes, sizes and room were checked by the caller.
@@ -56,7 +54,7 @@ impl Machine {
     fn await_answer(&mut self, now: Timestamp, target: SessionId) {
         let live = self.live.lane(target, self.state.lanes.get(&target));
         let tries = live.waiting.map_or(0, |waiting| waiting.tries);
-        let wait = self.limits.resend_after * 2_u32.pow(tries.min(DOUBLINGS_MAX));
+        let wait = backoff(self.limits.resend_after, tries);
         let again_at = now.after(wait);
         live.waiting = Some(Unanswered { upto: 0, again_at, tries });
         self.live.look_at = Some(self.live.look_at.map_or(again_at, |at| at.min(again_at)));

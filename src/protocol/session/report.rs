@@ -2,17 +2,16 @@
 //!
 //! **Invariant**: an outcome is told until its receiver has noted it durably, and noted once.
 
+use super::backoff::backoff;
 use super::event::{Event, Outcome};
 use super::input::Action;
 use super::live::Unanswered;
 use super::machine::{Machine, Step};
 use crate::protocol::id::SessionId;
 
-/// The backoff is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
-
 impl Machine {
-    /// Tells a sender all that it has not noted, once the newest append is on disk.
+    /// Tells a sender what it has not noted, once the newest append is on disk; more than fits one
+    /// frame is told in pieces, each after the last is noted.
     pub(super) fn report(&mut self, step: &mut Step, to: SessionId) {
         if let Some(action) = self.outcomes_for(step, to) {
             step.after.push(action);
@@ -21,10 +20,11 @@ impl Machine {
 
     fn outcomes_for(&mut self, step: &Step, to: SessionId) -> Option<Action> {
         let report = self.state.reports.get(&to).filter(|report| !report.untold.is_empty())?;
-        let outcomes: Vec<Outcome> = report.untold.iter().cloned().collect();
-        let upto = report.next - 1;
+        let outcomes: Vec<Outcome> =
+            report.untold.iter().take(self.outcomes_max()).cloned().collect();
+        let upto = outcomes.last().map_or(0, |outcome| outcome.number);
         let tries = self.live.reported.get(&to).map_or(0, |sent| sent.tries);
-        let wait = self.limits.resend_after * 2_u32.pow(tries.min(DOUBLINGS_MAX));
+        let wait = backoff(self.limits.resend_after, tries);
         let again_at = step.now.after(wait);
         self.live.reported.insert(to, Unanswered { upto, again_at, tries });
         self.live.look_at = Some(self.live.look_at.map_or(again_at, |at| at.min(again_at)));
@@ -49,12 +49,15 @@ impl Machine {
     pub(super) fn report_answered(&mut self, step: &mut Step, sender: SessionId, upto: u64) {
         let Some(report) = self.state.reports.get(&sender) else { return };
         let known = report.next - 1 - report.untold.len() as u64;
-        if upto > known && upto < report.next {
+        if upto >= report.next {
+            return;
+        }
+        if upto > known {
             self.record(step, Event::Told { sender, upto });
         }
-        let told = self.state.reports.get(&sender).is_none_or(|report| report.untold.is_empty());
-        if told {
+        if self.live.reported.get(&sender).is_some_and(|sent| sent.upto <= upto) {
             self.live.reported.remove(&sender);
+            self.report(step, sender);
         }
     }
 

@@ -3,21 +3,23 @@
 //! **Invariant**: an attempt is on disk before the agent sees its messages; a turn's end and its
 //! staged sends are one frame; mail that arrives before the end is decided is offered first.
 
+use super::backoff::backoff;
 use super::event::{Dead, DeadReason, Event, Failure, Outcome, TurnOutcome};
 use super::input::{Action, Call, End};
 use super::machine::{Machine, Step};
 use super::state::Item;
 use crate::protocol::id::Timestamp;
 
-/// The backoff is doubled at most this often.
-const DOUBLINGS_MAX: u32 = 6;
 /// A failure's message is cut to this many characters.
-const FAILURE_CHARS_MAX: usize = 500;
+pub(super) const FAILURE_CHARS_MAX: usize = 500;
+/// A failure's code is cut to this many characters.
+const CODE_CHARS_MAX: usize = 64;
 
 impl Machine {
     /// Begins a turn when the body can take one and there is something to take.
     pub(super) fn begin_turn(&mut self, step: &mut Step) {
-        if !self.live.ready || self.state.turn.is_some() || self.state.closed {
+        let closing = self.state.closed || !self.live.closing.is_empty();
+        if !self.live.ready || self.state.turn.is_some() || closing {
             return;
         }
         let Some(taken) = self.to_take(step.now) else { return };
@@ -103,8 +105,9 @@ impl Machine {
 
     /// The open turn failed: its messages are tried again, one at a time, or are dead.
     pub(super) fn fail(&mut self, step: &mut Step, failure: Failure) {
+        let code = failure.code.chars().take(CODE_CHARS_MAX).collect();
         let message = failure.message.chars().take(FAILURE_CHARS_MAX).collect();
-        self.break_off(step, TurnOutcome::Failed(Failure { message, ..failure }));
+        self.break_off(step, TurnOutcome::Failed(Failure { code, message }));
     }
 
     /// The open turn ended without its agent's doing: a crash, a respawn, a driver that left.
@@ -127,8 +130,7 @@ impl Machine {
             self.state.inbox.iter().filter(|item| spent(item)).cloned().collect();
         self.bury(step, spent, DeadReason::Attempts);
         let attempts = self.tried_in_front().unwrap_or(0);
-        let doublings = attempts.saturating_sub(1).min(DOUBLINGS_MAX);
-        let wait = self.limits.retry_backoff * 2_u32.pow(doublings);
+        let wait = backoff(self.limits.retry_backoff, attempts.saturating_sub(1));
         self.live.not_before = (attempts > 0).then(|| step.now.after(wait));
     }
 
@@ -149,15 +151,29 @@ impl Machine {
 
     /// Takes no turn and accepts no mail any more: what is accepted and not handled is dead.
     pub(super) fn close(&mut self, step: &mut Step, call: Call) {
-        if !self.state.closed {
-            self.break_off(step, TurnOutcome::Interrupted);
-            let n_untaken = self.state.n_untaken();
-            let items: Vec<Item> = self.state.inbox.iter().cloned().collect();
-            self.bury(step, items, DeadReason::Closed);
-            self.release(step, n_untaken);
-            self.record(step, Event::Closed);
+        if self.state.closed {
+            step.after.push(Action::Closed { call });
+            return;
         }
-        step.after.push(Action::Closed { call });
+        self.live.closing.push(call);
+        self.break_off(step, TurnOutcome::Interrupted);
+        self.go_on_closing(step);
+    }
+
+    /// Buries as much as one frame may hold; the next flush goes on, until all is buried.
+    pub(super) fn go_on_closing(&mut self, step: &mut Step) {
+        if self.live.closing.is_empty() {
+            return;
+        }
+        let items: Vec<Item> = self.state.inbox.iter().take(self.burials_max()).cloned().collect();
+        let n_untaken = items.iter().filter(|item| item.attempts == 0).count() as u64;
+        self.bury(step, items, DeadReason::Closed);
+        self.release(step, n_untaken);
+        if self.state.inbox.is_empty() {
+            self.record(step, Event::Closed);
+            let calls = std::mem::take(&mut self.live.closing);
+            step.after.extend(calls.into_iter().map(|call| Action::Closed { call }));
+        }
     }
 
     fn release(&mut self, step: &mut Step, count: u64) {

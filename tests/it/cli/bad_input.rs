@@ -178,7 +178,7 @@ fn a_data_directory_that_cannot_be_used_is_refused() {
         &["journal", "verify", "@file"],
         &["journal", "dump", "@file"],
     ] {
-        home.assert_refused(words, 1, "file");
+        home.assert_refused(words, 1, "file is a file and not a data directory");
     }
     home.assert_refused(&["replay", "@trace.txt", "--data", "@file/below"], 1, "below");
     home.assert_refused(&["journal", "verify", "@missing"], 3, "missing");

@@ -19,6 +19,27 @@ const UNDER_WAY: usize = 1_024;
 
 #[test]
 fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
+    assert_unharmed_by_kills(&[]);
+}
+
+#[test]
+fn f14_a_replay_that_is_killed_while_its_log_is_cleaned_ends_as_if_it_never_was() {
+    assert_unharmed_by_kills(&[
+        "--segment-bytes",
+        "262144",
+        "--heads-every",
+        "524288",
+        "--snapshot-every",
+        "8",
+    ]);
+}
+
+#[test]
+fn f14_a_written_receipt_survives_kills_too() {
+    assert_unharmed_by_kills(&["--durability", "written"]);
+}
+
+fn assert_unharmed_by_kills(flags: &[&str]) {
     let seed = std::env::var("CALLBOARD_SEED").ok().map_or(14, |seed| seed.parse().unwrap());
     let file = trace();
     let (n_kills, limit) = if is_long() { (20, file.trace.lines().len()) } else { (6, 20_000) };
@@ -26,7 +47,7 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     let home = tempfile::tempdir().expect("a directory");
     let (data, receipts) = (home.path().join("data"), home.path().join("receipts"));
     let limit = lines.len().to_string();
-    let args = [
+    let args: Vec<&str> = [
         "replay",
         file.path.to_str().unwrap(),
         "--limit",
@@ -36,7 +57,10 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
         "--receipts",
         receipts.to_str().unwrap(),
         "--json",
-    ];
+    ]
+    .into_iter()
+    .chain(flags.iter().copied())
+    .collect();
 
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
     let mut written = LineCounter::new(&receipts);
@@ -47,7 +71,7 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
         let moment = Duration::from_micros(chance.next_u64() % 50_000);
         let is_behind = written.count() >= point;
         let start = Instant::now();
-        let mut run = Running::start(callboard(args));
+        let mut run = Running::start(callboard(&args));
         let seen = run.wait_until(|| match is_behind {
             true => start.elapsed() >= moment,
             false => written.count() >= point,
@@ -59,7 +83,7 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     }
 
     let context = format!("seed {seed}, after {n_kills} kills");
-    let summary = finished(args).summary(&context);
+    let summary = finished(&args).summary(&context);
     println!("seed {seed}: {summary}");
     let behind = assert_accepted_once(&data, lines, &context);
     assert_sound(&data, &context);
@@ -74,9 +98,9 @@ fn f14_a_replay_that_is_killed_at_random_points_ends_as_if_it_never_was() {
     }
 }
 
-/// The number of receipts at which to kill next: twice before there is any, then spread over what is
-/// left. A kill can cost as many receipts as there were sends under way, so that less may be left
-/// than receipts tell; the point is never so late that the run might end meanwhile.
+/// The number of receipts at which to kill next: twice before there is any, then spread over what
+/// is left. A kill can cost as many receipts as there were sends under way, so that less may be
+/// left than receipts tell; the point is never so late that the run might end meanwhile.
 fn point(
     chance: &mut ChaCha8Rng,
     n_receipts: usize,

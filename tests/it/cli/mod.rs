@@ -1,6 +1,7 @@
 //! The binary, run as people run it: flags in, exit code, stdout and stderr out.
 
 mod bad_input;
+mod cleaned;
 mod held;
 mod kills;
 mod program;
