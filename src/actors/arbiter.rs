@@ -57,6 +57,8 @@ pub(super) fn start(
                 remains: RefCell::default(),
             });
             tokio::task::LocalSet::new().block_on(&runtime, run(&local));
+            // What still blocks was given up: nobody waits for it.
+            runtime.shutdown_background();
             if done.send(()).is_err() {
                 tracing::debug!("nobody waits for the arbiter's end");
             }

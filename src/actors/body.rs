@@ -1,7 +1,8 @@
 //! Who thinks inside a session, as its actor sees it: an agent at work, or a driver outside.
 //!
 //! **Invariant**: an agent that failed is made anew from its journaled state; room reserved for a
-//! turn's staged messages is used when the end of the turn is decided, and given back otherwise.
+//! turn's staged messages is used when the end of the turn is decided, and given back otherwise; a
+//! turn does not end while the machine owes it an answer to what has arrived.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,13 +35,15 @@ pub(super) enum Body {
 pub(super) struct AgentBody {
     factory: Arc<dyn Factory>,
     place: Place,
-    /// Calls of [`Turn::arrived`] that wait.
+    /// Calls of [`Turn::arrived`] that the machine has not answered, given up or not.
     asking: VecDeque<Reply<()>>,
 }
 
 enum Place {
     Idle(Box<dyn Agent>),
     Stepping(Run),
+    /// The step is done, and something that it asked for may still come.
+    Settling(Stepped),
     /// Between two steps, or until the end of the turn is on disk.
     Parked(Box<dyn Agent>, Turn),
     Gone,
@@ -186,6 +189,12 @@ impl Resident {
                     answer(reply, Ok(()));
                 }
             }
+            Place::Settling(stepped) => {
+                stepped.turn.arrivals().borrow_mut().extend(items);
+                // Whoever asked has given up.
+                drop(body.asking.pop_front());
+                self.stepped(stepped);
+            }
             Place::Parked(agent, mut turn) => {
                 turn.go_on(items);
                 body.place = Place::Stepping(run::step(agent, turn));
@@ -214,7 +223,9 @@ impl Resident {
             Body::Absent => {}
             Body::Driver(driver) => driver.end(turn),
             Body::Agent(body) => match std::mem::replace(&mut body.place, Place::Gone) {
-                Place::Parked(agent, open) if open.number() == turn => {
+                Place::Parked(agent, open) | Place::Settling(Stepped { agent, turn: open, .. })
+                    if open.number() == turn =>
+                {
                     body.place = Place::Idle(agent);
                 }
                 Place::Stepping(run) if run.turn == turn => {
@@ -239,12 +250,18 @@ impl Resident {
         }
         let Poll::Ready(stepped) = polled else { return false };
         body.place = Place::Gone;
-        body.asking.clear();
         self.stepped(stepped);
         true
     }
 
     fn stepped(&mut self, stepped: Stepped) {
+        if let Body::Agent(body) = &mut self.body
+            && !body.asking.is_empty()
+            && stepped.result.is_ok()
+        {
+            body.place = Place::Settling(stepped);
+            return;
+        }
         let Stepped { agent, mut turn, result } = stepped;
         let ended = match result {
             Err(error) => Err(error),

@@ -161,6 +161,23 @@ impl Cell {
         self.wake();
     }
 
+    /// Puts back, in front of what came since, what was taken and not looked at.
+    pub(super) fn put_back(&self, controls: Vec<Control>) {
+        if controls.is_empty() {
+            return;
+        }
+        let mut lanes = self.lanes();
+        if lanes.shut {
+            return;
+        }
+        self.count_unquiet(&mut lanes);
+        for control in controls.into_iter().rev() {
+            lanes.control.push_front(control);
+        }
+        drop(lanes);
+        self.wake();
+    }
+
     /// Hands mail over. Where there is no room the sender is remembered and called later.
     pub(super) fn push_mail(&self, mail: Mail) -> Result<(), Mail> {
         let mut lanes = self.lanes();

@@ -5,7 +5,7 @@
 
 use tokio::sync::oneshot;
 
-use super::driver::Taken;
+use super::driver::{Key, Taken};
 use super::request::Route;
 use super::room::Staged;
 use crate::config::Durability;
@@ -101,7 +101,7 @@ pub enum Control {
     /// Drive the session from outside.
     Attach {
         /// The key of the handle.
-        reply: Reply<u64>,
+        reply: Reply<Key>,
     },
     /// The driver waits for a turn.
     Take {

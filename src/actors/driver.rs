@@ -1,13 +1,14 @@
 //! Sessions that are driven from outside: the handle, and its other end in the actor.
 //!
 //! **Invariant**: one handle at a time; what was taken and not acknowledged comes again when the
-//! handle is dropped or the process restarts.
+//! handle is dropped or the process restarts; what nobody received is given to the next take.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::body::{Body, stale};
+use super::cell::Cell;
 use super::control::{Control, Receipt, Reply, Send};
 use super::outgoing::answer;
 use super::resident::Resident;
@@ -23,7 +24,19 @@ use crate::protocol::{Draft, SessionId, SourceKind};
 pub struct Driver {
     shared: Arc<Shared>,
     id: SessionId,
-    key: u64,
+    key: Key,
+}
+
+/// The key of a handle. Dropping it detaches the handle, received or not.
+pub struct Key {
+    cell: Arc<Cell>,
+    number: u64,
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.cell.push(Control::Detach { key: self.number });
+    }
 }
 
 /// What a driver took.
@@ -64,7 +77,7 @@ impl Driver {
     /// # Cancel safety
     /// What was taken meanwhile is given to the next call.
     pub async fn take(&mut self) -> Result<Taken, Error> {
-        let key = self.key;
+        let key = self.key.number;
         let mut waits = Waits { driver: self, done: false };
         let taken = waits.driver.call(|reply| Control::Take { key, reply }).await;
         waits.done = true;
@@ -79,7 +92,7 @@ impl Driver {
     /// # Cancel safety
     /// It is acknowledged all the same.
     pub async fn acknowledge(&mut self, taken: Taken) -> Result<(), Error> {
-        let (key, turn) = (self.key, taken.turn);
+        let (key, turn) = (self.key.number, taken.turn);
         self.call(|reply| Control::Acknowledge { key, turn, reply }).await
     }
 
@@ -111,12 +124,6 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.shared.cell(self.id).push(Control::Detach { key: self.key });
-    }
-}
-
 /// Says that nobody waits any more, where a wait is given up.
 struct Waits<'a> {
     driver: &'a Driver,
@@ -126,8 +133,8 @@ struct Waits<'a> {
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if !self.done {
-            let Driver { shared, id, key } = self.driver;
-            shared.cell(*id).push(Control::Leave { key: *key });
+            let Key { cell, number } = &self.driver.key;
+            cell.push(Control::Leave { key: *number });
         }
     }
 }
@@ -159,10 +166,10 @@ pub(super) struct DriverBody {
     next_key: u64,
     attached: Option<u64>,
     waiting: Option<Reply<Taken>>,
-    /// The open turn.
-    open: Option<u64>,
-    /// What the open turn took, where nobody has received it.
-    unclaimed: Option<Taken>,
+    /// The open turn, kept until it is acknowledged: its answer may be lost on its way.
+    open: Option<Taken>,
+    /// The open turn was given to somebody who waited.
+    claimed: bool,
     acknowledging: Option<Reply<()>>,
     /// The turn that is decided to be handled.
     completed: Option<u64>,
@@ -175,7 +182,7 @@ impl DriverBody {
             attached: None,
             waiting: None,
             open: None,
-            unclaimed: None,
+            claimed: false,
             acknowledging: None,
             completed: None,
         }
@@ -196,8 +203,9 @@ impl DriverBody {
     }
 
     pub(super) fn begin(&mut self, turn: u64, attempt: u32, messages: Vec<Item>) {
-        self.open = Some(turn);
-        self.give(Taken { turn, attempt, messages });
+        self.open = Some(Taken { turn, attempt, messages });
+        self.claimed = false;
+        self.give();
     }
 
     pub(super) fn give_up(&mut self, fault: &Fault) {
@@ -209,11 +217,21 @@ impl DriverBody {
         }
     }
 
-    fn give(&mut self, taken: Taken) {
-        self.unclaimed = match self.waiting.take() {
-            Some(waiting) => waiting.send(Ok(taken)).err().and_then(Result::ok),
-            None => Some(taken),
-        };
+    /// Gives the open turn to who waits for it.
+    fn give(&mut self) {
+        if let Some(taken) = &self.open
+            && let Some(waiting) = self.waiting.take()
+        {
+            self.claimed = waiting.send(Ok(taken.clone())).is_ok();
+        }
+    }
+
+    /// A wait was given up: what was given to it meanwhile is for the next one.
+    fn leave(&mut self) -> Input {
+        if self.waiting.take().is_none() && self.acknowledging.is_none() {
+            self.claimed = false;
+        }
+        Input::NotReady
     }
 
     /// The turn is decided to be handled, not interrupted.
@@ -222,9 +240,8 @@ impl DriverBody {
     }
 
     pub(super) fn end(&mut self, turn: u64) {
-        if self.open == Some(turn) {
+        if self.is_open(turn) {
             self.open = None;
-            self.unclaimed = None;
             let handled = self.completed == Some(turn);
             if let Some(reply) = self.acknowledging.take() {
                 answer(reply, if handled { Ok(()) } else { Err(stale().into()) });
@@ -232,17 +249,21 @@ impl DriverBody {
         }
     }
 
+    fn is_open(&self, turn: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| open.turn == turn)
+    }
+
     fn take(&mut self, reply: Reply<Taken>) -> Option<Input> {
         self.waiting = Some(reply);
-        if let Some(taken) = self.unclaimed.take() {
-            self.give(taken);
+        if self.open.is_some() && !self.claimed {
+            self.give();
             return None;
         }
         Some(Input::Ready)
     }
 
     fn acknowledge(&mut self, turn: u64, reply: Reply<()>) -> Option<Input> {
-        if self.open != Some(turn) || self.acknowledging.is_some() {
+        if !self.is_open(turn) || self.acknowledging.is_some() {
             answer(reply, Err(stale().into()));
             return None;
         }
@@ -253,7 +274,8 @@ impl DriverBody {
     fn detach(&mut self) -> Input {
         self.attached = None;
         self.waiting = None;
-        self.unclaimed = None;
+        // Nobody takes it now.
+        self.claimed = true;
         // A turn whose end is asked for ends as asked.
         let open = self.open.is_some() && self.acknowledging.is_none();
         if open { Input::Interrupt } else { Input::NotReady }
@@ -275,9 +297,8 @@ impl Resident {
             Control::Attach { reply } => {
                 driver.next_key += 1;
                 driver.attached = Some(driver.next_key);
-                if reply.send(Ok(driver.next_key)).is_err() {
-                    driver.attached = None;
-                }
+                let key = Key { cell: Arc::clone(&self.cell), number: driver.next_key };
+                answer(reply, Ok(key));
                 None
             }
             Control::Take { reply, .. } if stopping || self.machine.state().closed => {
@@ -295,10 +316,7 @@ impl Resident {
                 answer(reply, Err(stale().into()));
                 None
             }
-            Control::Leave { key } if drives(key) => {
-                driver.waiting = None;
-                Some(Input::NotReady)
-            }
+            Control::Leave { key } if drives(key) => Some(driver.leave()),
             Control::Acknowledge { key, turn, reply } if drives(key) => {
                 driver.acknowledge(turn, reply)
             }

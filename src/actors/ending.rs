@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: a load ends in the committer, and the next one begins only after that; every
 //! caller is answered; room that no written message holds is given back; whoever waits for an
-//! answer of the ended load sends again.
+//! answer of the ended load sends again. Sends that were not decided keep their place in front.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use super::arbiter::Local;
 use super::cell::{Cell, Phase};
-use super::control::Control;
+use super::control::{Control, Send};
 use super::load;
 use super::outgoing::answer;
 use super::request::{Fallen, Request};
 use super::resident::{Caller, Resident};
 use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::persist::store::Load;
-use crate::protocol::SessionId;
-use crate::protocol::session::{Action, Input, Machine};
+use crate::protocol::session::{Action, Addressed, Call, Input, Machine};
+use crate::protocol::{Draft, SessionId, SourceKind};
 
 /// Why a load ends.
 pub(super) enum Why {
@@ -59,22 +59,17 @@ impl Resident {
         // A panic in an agent's drop must not keep the load from ending.
         drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
         let mut unseen = Vec::new();
+        let mut undecided = Vec::new();
         for input in std::mem::take(&mut self.batch) {
             match input {
-                Input::Send { call, sends } => {
-                    for send in sends {
-                        self.local.shared.cell(send.target).release(1);
-                    }
-                    // Nothing has happened to it.
-                    self.answer_send(call, Err(Ended::Closed.into()));
-                }
+                Input::Send { call, sends } => undecided.extend(self.undecided(call, sends)),
                 Input::Mail { from, .. } | Input::Report { from, .. } => unseen.push(from),
                 _ => {}
             }
         }
         for (_, caller) in self.callers.drain() {
             match caller {
-                Caller::Send(reply) => answer(reply, Err(unknown.clone())),
+                Caller::Send { reply, .. } => answer(reply, Err(unknown.clone())),
                 Caller::Inspect(reply) => answer(reply, Err(unknown.clone())),
                 Caller::Close(reply) => answer(reply, Err(unknown.clone())),
             }
@@ -83,15 +78,31 @@ impl Resident {
             answer(reply, Err(unknown));
         }
         let Resident { local, cell, load, machine, outgoing, .. } = self;
+        // Per target, what waits came after what was prepared.
         if let Ok(outgoing) = Rc::try_unwrap(outgoing) {
-            for send in outgoing.into_inner().into_waiting() {
-                match why {
-                    Why::Stop => answer(send.reply, Err(Ended::Closed.into())),
-                    _ => cell.push(Control::Send(send)),
-                }
-            }
+            undecided.extend(outgoing.into_inner().into_waiting());
         }
+        // The turn that has sent it is over, and is tried again.
+        undecided.retain(|send| send.kind != SourceKind::Agent);
+        if matches!(why, Why::Stop) {
+            undecided.drain(..).for_each(|send| answer(send.reply, Err(Ended::Closed.into())));
+        }
+        cell.put_back(undecided.into_iter().map(Control::Send).collect());
         drain(&local, &cell, load, Remains { machine: Some(machine), why, unseen });
+    }
+
+    /// Sends that the machine has not seen, without their room: the next load takes them in.
+    fn undecided(&mut self, call: Call, sends: Vec<Addressed>) -> Option<Send> {
+        for send in &sends {
+            self.local.shared.cell(send.target).release(1);
+        }
+        let Some(Caller::Send { reply, wait_for_room }) = self.callers.remove(&call.0) else {
+            return None;
+        };
+        // Each call sends one message; its cause was of a turn that is over.
+        let Addressed { target, message } = sends.into_iter().next()?;
+        let draft = Draft { to: target, body: message.body.clone(), cause: None };
+        Some(Send { draft, wait_for_room, kind: message.source.kind, reply })
     }
 }
 

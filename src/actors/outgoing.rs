@@ -62,6 +62,7 @@ pub(super) struct Parcel {
 /// A send with its room: to be given to the machine.
 pub(super) struct Prepared {
     pub(super) reply: Reply<Receipt>,
+    pub(super) wait_for_room: bool,
     pub(super) staged: Staged,
 }
 
@@ -83,9 +84,14 @@ impl Outgoing {
             return answer(send.reply, Err(self_message()));
         }
         let way = self.ways.entry(target).or_default();
-        if way.awaits_room && !send.wait_for_room {
-            let full = way.route.as_ref().and_then(|route| Reservation::take(&route.cell).err());
-            return answer(send.reply, Err(full.unwrap_or_else(busy_way).into()));
+        if way.awaits_room
+            && !send.wait_for_room
+            && let Some(route) = way.route_now()
+        {
+            return match self.grant_for(target, send.kind) {
+                Some(granted) => self.leave(&route, send, hop, granted, ready),
+                None => answer(send.reply, Err(route.cell.room.is_waited_for().into())),
+            };
         }
         way.waiting.push_back(Waiting::Send(send, hop));
         self.go_on(target, ready);
@@ -100,7 +106,18 @@ impl Outgoing {
         ready: &mut Vec<Prepared>,
     ) {
         let target = draft.to;
-        self.ways.entry(target).or_default().waiting.push_back(Waiting::Stage(draft, hop, reply));
+        let way = self.ways.entry(target).or_default();
+        if way.awaits_room
+            && let Some(route) = way.route_now()
+        {
+            let staged = match way.granted.take() {
+                None => Err(route.cell.room.is_waited_for()),
+                granted => self.prepare(&route, draft, (SourceKind::Agent, hop), granted),
+            };
+            // Nobody waits where the turn is gone.
+            return drop(reply.send(staged.map_err(Error::from)));
+        }
+        way.waiting.push_back(Waiting::Stage(draft, hop, reply));
         self.go_on(target, ready);
     }
 
@@ -255,6 +272,7 @@ impl Outgoing {
             return self.leave(route, send, hop, Reservation::of(&route.cell), ready);
         }
         if let Some(way) = self.ways.get_mut(&route.cell.id()) {
+            way.refuse_waiting(&route.cell);
             way.waiting.push_front(Waiting::Send(send, hop));
             way.awaits_room = true;
         }
@@ -280,7 +298,7 @@ impl Outgoing {
             return;
         }
         let addressed = self.address(route, draft, (kind, hop));
-        ready.push(Prepared { reply, staged: Staged { addressed, reservation } });
+        ready.push(Prepared { reply, wait_for_room, staged: Staged { addressed, reservation } });
     }
 
     fn prepare(
@@ -369,6 +387,18 @@ impl Outgoing {
 }
 
 impl Way {
+    /// A send waits for room now: whoever is not to wait behind it is refused.
+    fn refuse_waiting(&mut self, target: &Cell) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::Send(send, hop) if send.wait_for_room => {
+                    self.waiting.push_back(Waiting::Send(send, hop));
+                }
+                refused => refused.refuse(target.room.is_waited_for().into()),
+            }
+        }
+    }
+
     /// The way for sends, where it holds.
     fn route_now(&mut self) -> Option<Route> {
         self.route.take_if(|route| !route.is_current());
@@ -405,8 +435,4 @@ pub(super) fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, answer: Result
 
 fn self_message() -> Error {
     Refused::new(Code::SelfMessage, "a session cannot send to itself").into()
-}
-
-fn busy_way() -> Refused {
-    Refused::new(Code::MailboxFull, "an earlier send to the target waits for room")
 }

@@ -66,8 +66,8 @@ impl Resident {
             Control::Fail => self.fail(),
             Control::Stop => self.stop(),
         }
-        for Prepared { reply, staged } in ready {
-            let call = self.call(Caller::Send(reply));
+        for Prepared { reply, wait_for_room, staged } in ready {
+            let call = self.call(Caller::Send { reply, wait_for_room });
             staged.reservation.keep();
             self.batch.push_back(Input::Send { call, sends: vec![staged.addressed] });
         }

@@ -57,7 +57,7 @@ pub(super) struct Resident {
 
 /// Who waits for the machine's answer.
 pub(super) enum Caller {
-    Send(Reply<Receipt>),
+    Send { reply: Reply<Receipt>, wait_for_room: bool },
     Inspect(Reply<Inspection>),
     Close(Reply<()>),
 }
@@ -307,15 +307,17 @@ impl Resident {
 
     fn append(&mut self, permit: Permit, effects: Effects, now: Timestamp) {
         let Effects { events, ticket, urgent, .. } = effects;
-        let payload = match serde_json::to_vec(&events) {
-            Ok(payload) => payload,
+        // The permit is a bound of what is written: nothing is moved as it grows.
+        let mut payload = Vec::with_capacity(permit.bytes);
+        match serde_json::to_writer(&mut payload, &events) {
+            Ok(()) => {}
             Err(error) => {
                 let text = format!("an event cannot be written: {error}");
                 let fault = Fault::new(Code::NotDurable, text);
                 self.cell.proof.settled(self.load.number, ticket, Err(fault));
                 return;
             }
-        };
+        }
         self.chain.grow(payload.len());
         let append = Append {
             ticket,
@@ -408,7 +410,7 @@ impl Resident {
     }
 
     pub(super) fn answer_send(&mut self, call: Call, receipt: Result<Receipt, Error>) {
-        if let Some(Caller::Send(reply)) = self.callers.remove(&call.0) {
+        if let Some(Caller::Send { reply, .. }) = self.callers.remove(&call.0) {
             answer(reply, receipt);
         }
     }

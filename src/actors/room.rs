@@ -44,6 +44,12 @@ impl Room {
         Err(Refused::over(Code::MailboxFull, text, self.limit, held.count))
     }
 
+    /// The refusal of one who would have to wait behind others for room.
+    pub(super) fn is_waited_for(&self) -> Refused {
+        let text = "an earlier send to the target waits for room";
+        Refused::over(Code::MailboxFull, text, self.limit, self.count())
+    }
+
     /// Takes room for one message, or queues for it: then [`Control::Granted`] comes later.
     pub(super) fn reserve_or_wait(&self, waiting: &Arc<Cell>) -> bool {
         let mut held = self.held();

@@ -26,6 +26,8 @@ struct Observed {
     waiting: VecDeque<(u64, Sight)>,
     /// Messages that the present step may end with, by arrival.
     ending: HashMap<u64, Arc<Message>>,
+    /// The session is being closed: each flush buries more.
+    closing: bool,
 }
 
 impl Sights {
@@ -41,15 +43,15 @@ impl Sights {
     /// Before a step.
     pub(super) fn look(&mut self, machine: &Machine, inputs: &[Input]) {
         let Some(observed) = &mut self.observed else { return };
-        let ends = |input: &Input| {
-            matches!(
-                input,
-                Input::End(_)
-                    | Input::Fail(_)
-                    | Input::Interrupt
-                    | Input::Close { .. }
-                    | Input::Resume { .. }
-            )
+        let closes = |input: &Input| matches!(input, Input::Close { .. });
+        observed.closing |= inputs.iter().any(closes);
+        observed.closing &= !machine.state().closed;
+        let closing = observed.closing;
+        let ends = |input: &Input| match input {
+            Input::Flushed { .. } => closing,
+            Input::End(_) | Input::Fail(_) | Input::Interrupt => true,
+            Input::Close { .. } | Input::Resume { .. } => true,
+            _ => false,
         };
         observed.ending.clear();
         if !inputs.iter().any(ends) {

@@ -3,6 +3,8 @@
 //! **Invariant**: a snapshot is the state after everything appended before it, and counts once its
 //! last part is flushed; a chain stays bounded in frames and in bytes.
 
+use std::sync::Arc;
+
 use super::resident::Resident;
 use crate::persist::store::{Append, NoPermit, Purpose, Urgency};
 
@@ -15,12 +17,14 @@ pub(super) struct Chain {
     n_frames: u64,
     bytes: usize,
     snapshot_bytes: usize,
+    /// A snapshot of so many bytes had no room.
+    refused_bytes: Option<usize>,
 }
 
 impl Chain {
     /// A chain that begins at a snapshot of so many bytes.
     pub(super) fn after(snapshot_bytes: usize) -> Self {
-        Chain { n_frames: 0, bytes: 0, snapshot_bytes }
+        Chain { snapshot_bytes, ..Chain::default() }
     }
 
     pub(super) fn grow(&mut self, bytes: usize) {
@@ -38,18 +42,30 @@ impl Resident {
     /// Writes a snapshot where the chain is long or one is wanted. Without room for it, it is tried
     /// again after the next frame.
     pub(super) fn snapshot_if_due(&mut self) {
-        let store = &self.local.shared.config.store;
-        if !self.snapshot_wanted && !self.chain.is_long(store.snapshot_every) {
+        let config = &self.local.shared.config.store;
+        if !self.snapshot_wanted && !self.chain.is_long(config.snapshot_every) {
             return;
         }
+        let part_max = config.frame_max;
+        let store = Arc::clone(&self.local.shared.store);
+        // Where there was no room for it, it is not written out again before there may be.
+        let asked = self.chain.refused_bytes;
+        let asked = asked.map(|bytes| store.permit(self.load, bytes, Purpose::Snapshot));
+        if let Some(Err(NoPermit::Wait)) = asked {
+            return;
+        }
+        drop(asked);
         let payload = match self.machine.snapshot_payload() {
             Ok(payload) => payload,
             Err(error) => return tracing::error!(session = %self.cell.id(), %error, "no snapshot"),
         };
-        let (bytes, part_max) = (payload.len(), store.frame_max);
-        let permit = match self.local.shared.store.permit(self.load, bytes, Purpose::Snapshot) {
+        let bytes = payload.len();
+        let permit = match store.permit(self.load, bytes, Purpose::Snapshot) {
             Ok(permit) => permit,
-            Err(NoPermit::Wait) => return,
+            Err(NoPermit::Wait) => {
+                self.chain.refused_bytes = Some(bytes);
+                return;
+            }
             Err(NoPermit::Fault(fault)) => {
                 return tracing::debug!(session = %self.cell.id(), %fault, "no snapshot");
             }
@@ -64,6 +80,6 @@ impl Resident {
         };
         self.chain = Chain::after(bytes);
         self.snapshot_wanted = false;
-        self.local.shared.store.append(permit, append);
+        store.append(permit, append);
     }
 }

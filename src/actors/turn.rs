@@ -4,6 +4,7 @@
 //! target is refused, never awaited.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::outgoing::{NotStaged, Outgoing};
 use super::request::Request;
 use super::room::{Reservation, Staged};
 use super::shared::Shared;
-use crate::error::{Code, Ended, Error, Refused};
+use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::protocol::session::state::Item;
 use crate::protocol::session::{Addressed, queued_bound};
 use crate::protocol::{Draft, Label, MessageId, SessionId, SourceKind};
@@ -131,7 +132,7 @@ impl Turn {
         let (target, kind) = (draft.to, SourceKind::Agent);
         self.cell.push(Control::Send(Sending { draft, wait_for_room: false, kind, reply }));
         let receipt = closed(answer).await;
-        self.note_refusal(target, receipt.as_ref().err());
+        self.note_outcome(target, receipt.as_ref().err());
         receipt
     }
 
@@ -157,11 +158,12 @@ impl Turn {
                 closed(answer).await
             }
         };
-        self.note_refusal(target, staged.as_ref().err());
+        self.note_outcome(target, staged.as_ref().err());
         let Staged { addressed, reservation } = staged?;
         let bytes = self.staged_bytes + queued_bound(&addressed.message);
         let limit = self.staged_bytes_max();
         if bytes > limit && !self.staged.is_empty() {
+            self.n_sends -= 1;
             let text = "the turn's staged messages are over what one frame holds";
             return Err(Refused::over(Code::TurnLimit, text, limit as u64, bytes as u64).into());
         }
@@ -179,6 +181,7 @@ impl Turn {
         frame - state.min(frame / 2)
     }
 
+    /// A send that is given up may happen: it counts until it is known that it has not.
     fn count_send(&mut self) -> Result<(), Error> {
         let limit = self.shared.config.limits.sends_per_turn;
         if self.n_sends < limit {
@@ -190,7 +193,10 @@ impl Turn {
         Err(Refused::over(Code::TurnLimit, text, limit, current).into())
     }
 
-    fn note_refusal(&mut self, target: SessionId, error: Option<&Error>) {
+    fn note_outcome(&mut self, target: SessionId, error: Option<&Error>) {
+        if let Some(Error::Refused(_)) = error {
+            self.n_sends -= 1;
+        }
         self.refused.retain(|refused| *refused != target);
         if error.is_some_and(|error| error.code() == Code::MailboxFull) {
             self.refused.push(target);
@@ -230,7 +236,7 @@ impl Turn {
     /// Runs blocking work on a thread of its own.
     ///
     /// # Errors
-    /// `CLOSED` when the bus closes first.
+    /// `STORE_UNUSABLE` when the system gives no thread.
     ///
     /// # Panics
     /// With the panic of the work.
@@ -241,9 +247,19 @@ impl Turn {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        match tokio::task::spawn_blocking(work).await {
-            Ok(result) => Ok(result),
-            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+        let (done, result) = oneshot::channel();
+        let run = move || {
+            // Nobody takes the result where the call was given up.
+            drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+        };
+        // Not one of the threads that read journals: nobody knows how long it takes.
+        if let Err(error) = std::thread::Builder::new().name("callboard-work".into()).spawn(run) {
+            let text = format!("the system gives no thread: {error}");
+            return Err(Fault::new(Code::StoreUnusable, text).into());
+        }
+        match result.await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(panic)) => resume_unwind(panic),
             Err(_) => Err(Ended::Closed.into()),
         }
     }

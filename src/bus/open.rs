@@ -26,7 +26,7 @@ use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::persist::store::{SnapshotsWanted, Store};
 use crate::persist::{Disk, LogStore, MemoryStore, RealDisk};
 use crate::protocol::SessionId;
-use crate::protocol::supervisor::Graph;
+use crate::protocol::supervisor::{Graph, Origin};
 
 /// Configures and opens a bus.
 #[derive(Default)]
@@ -35,6 +35,7 @@ pub struct Builder {
     disk: Option<Arc<dyn Disk>>,
     factories: HashMap<String, Arc<dyn Factory>>,
     observer: Option<Arc<dyn Observer>>,
+    origin: Option<Origin>,
 }
 
 impl Builder {
@@ -72,11 +73,20 @@ impl Builder {
         self
     }
 
+    /// Gives the directory to one trace or scenario. A directory of another one is refused before
+    /// anything in it is resumed; a fresh one has it recorded before [`Builder::open`] returns.
+    #[must_use]
+    pub fn dedicate(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
     /// Opens the bus: recovers the journals, rebuilds the pending counts, starts the threads.
     ///
     /// # Errors
-    /// `INVALID_CONFIG`; `STORE_LOCKED` when another process holds the directory;
-    /// `STORE_UNUSABLE`, `JOURNAL_VERSION`, `JOURNAL_CORRUPT`. Nothing is changed then.
+    /// `INVALID_CONFIG`; `STORE_LOCKED` when another process holds the directory; `WRONG_ORIGIN`
+    /// when it belongs to another trace or scenario; `STORE_UNUSABLE`, `JOURNAL_VERSION`,
+    /// `JOURNAL_CORRUPT`. Nothing is changed then.
     ///
     /// # Cancel safety
     /// Dropped before it returns, the bus opens and stops again in the background.
@@ -86,7 +96,7 @@ impl Builder {
     }
 
     fn open_blocking(self) -> Result<Bus, Error> {
-        let Builder { config, disk, factories, observer } = self;
+        let Builder { config, disk, factories, observer, origin } = self;
         let janitor = Arc::new(Janitor::default());
         let watcher: Arc<dyn SnapshotsWanted> = Arc::clone(&janitor) as Arc<dyn SnapshotsWanted>;
         let store: Arc<dyn Store> = match (config.store.durability, disk) {
@@ -101,6 +111,11 @@ impl Builder {
             return Err(fault.into());
         }
         let (stream, graph) = Stream::open(Arc::clone(&store), &config.store)?;
+        // Before anything starts: what another one left is not to be gone on with.
+        let dedication = match origin {
+            Some(origin) if !graph.dedicate(origin.clone())?.is_empty() => Some(origin),
+            Some(_) | None => None,
+        };
         let survey = recovery::survey(&*store, &graph)?;
         let mut report = store.recovery();
         // Damage below the saved heads shows when a session is folded.
@@ -125,6 +140,9 @@ impl Builder {
         // From here on the cleaner may have sessions loaded.
         janitor.attach(&shared);
         supervise(&shared, (stream, graph), requests)?;
+        if let Some(origin) = dedication {
+            dedicate(&shared, origin)?;
+        }
         settle(&shared, &survey)?;
         for id in &survey.resume {
             shared.cell(*id).push(Control::Load);
@@ -203,6 +221,13 @@ async fn in_order(shared: &Shared) -> Result<(), Error> {
     // An error says that the supervisor has ended before.
     drop(over.await);
     shared.store.close().map_err(Error::from)
+}
+
+/// Records what a fresh directory is for.
+fn dedicate(shared: &Shared, origin: Origin) -> Result<(), Error> {
+    let (reply, answer) = oneshot::channel();
+    shared.supervisor.ask(Request::Dedicate { origin, reply });
+    answer.blocking_recv().unwrap_or(Err(Error::Ended(Ended::Closed)))
 }
 
 /// Gives every half-made session one answer, and finishes the ends that were begun.

@@ -91,6 +91,7 @@ pub(super) async fn run(
 ) -> Result<End, RunError> {
     let Stage { data, config, mut stop, tell } = stage;
     let mut builder = agents::install(Bus::builder()).observe(Arc::clone(&meter) as _);
+    builder = builder.dedicate(play.origin());
     if config.store.durability != Durability::Memory {
         builder = builder.data_dir(data);
     }
@@ -121,7 +122,6 @@ async fn played(
     tell: &dyn Fn(Told),
 ) -> Result<End, RunError> {
     let recovery = recovery(bus);
-    bus.dedicate(play.origin()).await?;
     let (total, before) = play.prepare(bus).await?;
     let started = if before == 0 { Instant::now() } else { opened };
     let sent = async {

@@ -252,12 +252,10 @@ async fn a_failed_session_is_opened_without_its_agent() {
     let sender = town.driver("sender").await;
     town.shared.cell(sink).push(Control::Fail);
     soon(sender.send(Draft::text(sink, "a"))).await.unwrap();
-    soon(async {
-        while town.inspect(sink).await.counts.refused == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    soon(town.shared.quiet()).await;
+    let counts = town.inspect(sink).await.counts;
+    assert_eq!((counts.accepted, counts.refused), (0, 1));
+    assert_eq!(town.shared.cell(sink).n_pending(), 0);
     assert_eq!(seen.load(Ordering::Relaxed), 0);
     soon(town.shared.shut_down()).await;
 }
