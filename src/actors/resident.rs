@@ -372,6 +372,11 @@ impl Resident {
         if self.local.shared.store.fault().is_some() {
             // There will be no room again.
             self.body_faults(fault);
+            for (_, caller) in self.callers.extract_if(|_, it| matches!(it, Caller::Close(_))) {
+                if let Caller::Close(reply) = caller {
+                    answer(reply, Err(fault.clone().into()));
+                }
+            }
         }
         any
     }
@@ -386,7 +391,9 @@ impl Resident {
         let n_roomless = roomless.len();
         roomless.append(&mut waiting);
         self.batch = roomless;
-        n_roomless
+        let frame_max = self.local.shared.config.store.frame_max;
+        let fit = self.machine.fit(self.batch.iter().take(n_roomless), frame_max);
+        if fit.bytes == 0 { fit.inputs } else { 0 }
     }
 
     /// Tells another session, by its acknowledgement lane.

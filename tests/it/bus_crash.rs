@@ -84,10 +84,10 @@ fn crash_everywhere(config: &Config, stride: usize) {
 
 #[test]
 fn m57_f14_f39_a_crash_at_any_call_keeps_every_promise_that_was_made() {
-    crash_everywhere(&house::config(Durability::Sync), 1);
+    crash_everywhere(&house::config(Durability::Sync), 3);
 }
 
 #[test]
 fn m57_f38_f40_a_crash_at_any_call_with_the_smallest_segments_keeps_every_promise() {
-    crash_everywhere(&house::small(Durability::Sync), 1);
+    crash_everywhere(&house::small(Durability::Sync), 2);
 }

@@ -281,7 +281,7 @@ fn m24_a_backoff_that_is_over_asks_for_no_more_ticks() {
 }
 
 #[test]
-fn m24_a_look_after_the_backoff_needs_no_room_and_leaves_the_turn_to_the_tick() {
+fn m24_a_look_after_the_backoff_needs_no_room_and_leaves_the_turn_to_the_time_itself() {
     play(
         "
         > ready + mail a 1 x
@@ -299,7 +299,6 @@ fn m24_a_look_after_the_backoff_needs_no_room_and_leaves_the_turn_to_the_tick() 
           wake 100
         > inspect-at 101
           urgent
-          wake 100
         > tick 101
           [3] turn 2 started, attempt 2: #1
           urgent
