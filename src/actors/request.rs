@@ -281,7 +281,8 @@ impl RouteReply {
         RouteReply(Asked { cell: Arc::clone(cell), target, answered: false })
     }
 
-    /// The route, or why not: [`Refused::not_found`](crate::error::Refused::not_found) for all that may not be told apart.
+    /// The route, or why not: [`Refused::not_found`](crate::error::Refused::not_found) for all that
+    /// may not be told apart.
     /// A fault where the supervisor could not record what the answer waits for.
     pub fn answer(self, route: Result<Route, Error>) {
         let target = self.0.target;
