@@ -212,12 +212,13 @@ fn a_directory_of_another_trace_or_scenario_is_refused() {
     let data = home.replayed();
     let events = dump(&data, "before");
     for words in [
-        &["replay", "@other.txt", "--data", "@data"][..],
+        &["replay", "@other.txt", "--data", "@data", "--receipts", "@receipts"][..],
         &["run", "@scenario.toml", "--data", "@data"],
     ] {
         home.assert_fails(words, 1, "another trace or scenario");
         assert_eq!(dump(&data, "after"), events, "{words:?} left something in the journal");
         assert_sound(&data, "after");
+        assert!(!home.path("receipts").exists(), "{words:?} made a file for receipts");
     }
 }
 

@@ -7,4 +7,5 @@ mod kills;
 mod program;
 mod scenarios;
 mod stops;
+mod stranded;
 mod traces;
