@@ -81,22 +81,21 @@ impl Room {
         let ahead = self.ahead.load(Ordering::Acquire);
         let (waiting, bytes) = (self.bytes.load(Ordering::Relaxed) as u64, bytes as u64);
         let n_frames = self.slots.load(Ordering::Relaxed) as u64 + 1;
-        let n_reserves = match purpose {
-            Purpose::Send => 2,
-            Purpose::Settle => 1,
-            Purpose::Snapshot => 0,
-        };
-        let reserves = n_reserves * self.segment_bytes;
         let Some(short) = self.short() else {
             // A snapshot may be larger than what is ever ready at once.
             let first = bytes.min(self.segment_bytes);
-            let enough = waiting + first + n_frames * FRAME_COST + reserves <= ahead;
+            let enough = waiting + first + n_frames * FRAME_COST <= ahead;
             return Ok(enough || n_frames == 1);
         };
         if short.code == Code::StoreReadOnly {
             return Err(short);
         }
-        let cost = waiting + bytes + n_frames * 2 * BLOCK + reserves;
+        let n_reserves = match purpose {
+            Purpose::Send => 2,
+            Purpose::Settle => 1,
+            Purpose::Snapshot => 0,
+        };
+        let cost = waiting + bytes + n_frames * 2 * BLOCK + n_reserves * self.segment_bytes;
         if cost <= ahead { Ok(true) } else { Err(short) }
     }
 

@@ -80,23 +80,6 @@ fn a_snapshot_larger_than_what_is_ready_gets_room_beside_others() {
 }
 
 #[test]
-fn sends_leave_the_reserves_alone_before_the_disk_has_said_no() {
-    let config = StoreConfig::default();
-    let (room, size) = (Room::new(&config, config.segment_bytes), config.segment_bytes);
-    let store = open(Durability::Sync);
-    let load = store.begin(SessionId::from_bytes([1; 16]), Arc::new(Silent)).unwrap();
-    room.take(&store.cell(load), 100).unwrap();
-    room.set_ahead(2 * size + 100);
-    assert!(!room.has_space(100, Purpose::Send).unwrap(), "a send took a reserve");
-    assert!(room.has_space(100, Purpose::Settle).unwrap());
-    room.set_ahead(3 * size);
-    assert!(room.has_space(100, Purpose::Send).unwrap());
-    room.set_ahead(size + 100);
-    assert!(!room.has_space(100, Purpose::Settle).unwrap(), "it took the cleaner's reserve");
-    assert!(room.has_space(100, Purpose::Snapshot).unwrap());
-}
-
-#[test]
 fn a_session_of_tiny_frames_cannot_take_every_slot() {
     let config = StoreConfig::default();
     let room = Room::new(&config, config.segment_bytes);
