@@ -238,7 +238,7 @@ pub trait Store: Send + Sync + 'static {
     /// *Blocking.* Frames of a session, newest first, from `before` (exclusive) or from the head.
     ///
     /// # Errors
-    /// As [`Store::replay`].
+    /// As [`Store::replay`], and `INVALID_ARGUMENT` when `before` is where no frame can be read.
     fn history(
         &self,
         session: SessionId,

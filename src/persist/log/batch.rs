@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::calls::Calls;
 use super::heads::{Link, Slot};
 use super::load::LoadCell;
 use crate::error::Fault;
@@ -79,19 +80,22 @@ impl Batch {
     }
 
     /// Tells everybody, in order; `ended` is called for each load before its own call.
+    /// A callee's panic goes on when all were told.
     pub(crate) fn tell(&mut self, mut ended: impl FnMut(&LoadCell)) {
         // Room first: whoever is told may ask for more at once.
         self.permits.clear();
+        let mut calls = Calls::default();
         for Settlement { cell, newest, .. } in self.settlements.drain(..) {
-            cell.tickets.settled(cell.load.number, newest, Ok(()));
+            calls.make(|| cell.tickets.settled(cell.load.number, newest, Ok(())));
         }
         for (cell, ticket, fault) in self.refused.drain(..) {
-            cell.tickets.settled(cell.load.number, ticket, Err(fault));
+            calls.make(|| cell.tickets.settled(cell.load.number, ticket, Err(fault)));
         }
         self.links.clear();
         for End { cell, call } in self.ends.drain(..) {
             ended(&cell);
-            call();
+            calls.make(call);
         }
+        calls.finish();
     }
 }

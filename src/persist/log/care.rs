@@ -225,11 +225,12 @@ impl Committer {
         }
         self.care.cleaned_at = Some(self.tail.carried);
         let current = self.core.segments.of(self.tail.at);
+        self.care.asked.begin(self.tail.carried, self.tail.used());
         let plan = {
             let public = lock(&self.core.public);
-            cleaner::plan(&public, &self.core.segments, current, short)
+            cleaner::plan(&public, &self.core.segments, &self.care.asked, (current, short))
         };
-        let wanted = self.care.asked.ask(plan.wanted, self.tail.carried, self.tail.used());
+        let wanted = self.care.asked.note(plan.wanted);
         if !wanted.is_empty() {
             self.core.wanted.wanted(wanted);
         }

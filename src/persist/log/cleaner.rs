@@ -2,7 +2,8 @@
 //!
 //! **Boundary**: decides, touches no file.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use super::core::Public;
 use super::heads::{Entry, IdHash};
@@ -11,8 +12,8 @@ use crate::protocol::SessionId;
 
 /// Segments that a log may have beside twice its live bytes.
 const SPARE: u64 = 4;
-/// Sessions asked for a snapshot at once.
-const ASKED_MAX: usize = 256;
+/// What a session counts at least, in bytes, of what is asked for at once: about a segment.
+const ASKED_LEAST: u64 = 1_024;
 /// The part of the log, from its old end, whose sessions are asked: one in this many segments.
 const OLDEST: usize = 4;
 
@@ -28,7 +29,12 @@ pub(crate) struct Plan {
 /// Looks at the segments below `current`. What only quarantined sessions need is not held against
 /// the log's bound: it cannot be freed. A log that is not over twice its live bytes is left
 /// alone unless space is `short`.
-pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bool) -> Plan {
+pub(crate) fn plan(
+    public: &Public,
+    segments: &Segments,
+    asked: &Asked,
+    (current, short): (u64, bool),
+) -> Plan {
     let old: Vec<u64> = segments.live().into_iter().filter(|number| *number < current).collect();
     let used = (old.len() as u64 + 1) * segments.size;
     let bound = 2 * public.heads.live_bytes() + SPARE * segments.size;
@@ -52,7 +58,7 @@ pub(crate) fn plan(public: &Public, segments: &Segments, current: u64, short: bo
     let mut wanted = Vec::new();
     if left > bound || short {
         let oldest = old.get(old.len() / OLDEST).map_or(0, |number| number + 1);
-        wanted = holders(public, segments, oldest);
+        wanted = holders(public, segments, asked, oldest);
     }
     Plan { free, wanted }
 }
@@ -86,21 +92,29 @@ fn needed_by(
         .collect()
 }
 
-/// The sessions that need segments below `oldest`, those of the oldest first, and the position
-/// each of them needs.
-fn holders(public: &Public, segments: &Segments, oldest: u64) -> Vec<(SessionId, u64)> {
-    let mut holders: Vec<(u64, SessionId)> = public
+/// The sessions that need segments below `oldest` and are not asked already, those of the oldest
+/// first, and the position each of them needs: as many as carry about a segment.
+fn holders(
+    public: &Public,
+    segments: &Segments,
+    asked: &Asked,
+    oldest: u64,
+) -> Vec<(SessionId, u64)> {
+    let mut holders: BinaryHeap<Reverse<(u64, SessionId, u64)>> = public
         .heads
         .iter()
         .filter(|entry| !entry.quarantined && segments.of(entry.low) < oldest)
-        .map(|entry| (entry.low, entry.session))
+        .filter(|entry| !asked.waits_for(entry.session, entry.low))
+        .map(|entry| Reverse((entry.low, entry.session, entry.bytes.max(ASKED_LEAST))))
         .collect();
-    if holders.len() > ASKED_MAX {
-        holders.select_nth_unstable(ASKED_MAX);
-        holders.truncate(ASKED_MAX);
+    let (mut wanted, mut bytes) = (Vec::new(), 0);
+    while bytes < segments.size
+        && let Some(Reverse((low, session, needs))) = holders.pop()
+    {
+        wanted.push((session, low));
+        bytes += needs;
     }
-    holders.sort_unstable();
-    holders.into_iter().map(|(low, session)| (session, low)).collect()
+    wanted
 }
 
 /// Who was asked and has not answered: nobody is asked twice for the same.
@@ -111,22 +125,23 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Those of `wanted` that are to be asked now. All are asked again when as much as the log
-    /// holds, `used`, was carried since: `carried` counts.
-    pub(crate) fn ask(
-        &mut self,
-        wanted: Vec<(SessionId, u64)>,
-        carried: u64,
-        used: u64,
-    ) -> Vec<SessionId> {
+    /// A round begins. All are asked again when as much as the log holds, `used`, was carried
+    /// since: `carried` counts.
+    pub(crate) fn begin(&mut self, carried: u64, used: u64) {
         if carried - self.since >= used {
             self.since = carried;
             self.sessions.clear();
         }
-        wanted
-            .into_iter()
-            .filter(|(session, low)| self.sessions.insert(*session, *low) != Some(*low))
-            .map(|(session, _)| session)
-            .collect()
+    }
+
+    /// Whether the session was asked already while it needed `low`.
+    fn waits_for(&self, session: SessionId, low: u64) -> bool {
+        self.sessions.get(&session) == Some(&low)
+    }
+
+    /// Notes who is asked now.
+    pub(crate) fn note(&mut self, wanted: Vec<(SessionId, u64)>) -> Vec<SessionId> {
+        self.sessions.extend(wanted.iter().copied());
+        wanted.into_iter().map(|(session, _)| session).collect()
     }
 }

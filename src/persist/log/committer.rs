@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
+use super::calls::Calls;
 use super::core::Core;
 use super::frame::{FRAME_OVERHEAD, FrameHeader, Part};
 use super::group::{BLOCK, GROUP_HEADER, GroupBuilder, GroupHeader, NO_GROUP, OWNER};
@@ -18,12 +19,12 @@ use super::heads::Link;
 use super::heads_file::LastGroup;
 use super::keeper::{Done, Keeper};
 use super::load::has_ended;
-use super::queue::{Item, Taken, Waiting};
+use super::queue::{Item, Stop, Taken, Waiting};
 use super::recover::Recovered;
 use super::segment::lock;
 use super::tail::Tail;
 use crate::config::Durability;
-use crate::error::Fault;
+use crate::error::{Code, Fault};
 
 /// See the file.
 pub(crate) struct Committer {
@@ -97,21 +98,38 @@ impl Committer {
         if self.items.is_empty() {
             return false;
         }
-        let group = self.gather();
-        let mut batch = std::mem::take(&mut self.batch);
-        if let Some(group) = group {
+        if let Some(group) = self.gather() {
             match self.write(group) {
-                Ok(()) => self.make_public(&batch),
-                Err(fault) => self.fail(&mut batch, &fault),
+                Ok(()) => self.make_public(),
+                Err(fault) => self.fail(&fault),
             }
         }
         self.publish();
-        self.pace.n_settled = batch.permits.len();
-        let core = self.core.clone();
-        batch.tell(|cell| core.loads.remove(cell.load));
-        core.room.tell();
-        self.batch = batch;
+        self.pace.n_settled = self.batch.permits.len();
+        self.tell();
+        self.core.room.tell();
         true
+    }
+
+    fn tell(&mut self) {
+        let loads = &self.core.loads;
+        self.batch.tell(|cell| loads.remove(cell.load));
+    }
+
+    /// The committer panicked: what waits is refused, and so is what comes after it.
+    pub(crate) fn give_up(&mut self) -> Fault {
+        let text = "the committer ended by a panic, it is unknown what is on disk";
+        let fault = Fault::new(Code::NotDurable, text);
+        self.core.set_fault(fault.clone());
+        self.core.queue.close();
+        self.core.queue.stop(Stop::Now);
+        self.core.queue.take(&mut self.items);
+        self.batch.fail(&fault);
+        self.refuse_items(&fault);
+        let mut calls = Calls::default();
+        calls.make(|| self.tell());
+        calls.make(|| self.core.room.tell());
+        fault
     }
 
     /// Moves items into a group until it is full; `None` when there is no frame to write.
@@ -273,24 +291,24 @@ impl Committer {
         written
     }
 
-    fn make_public(&mut self, batch: &Batch) {
+    fn make_public(&mut self) {
         let mut public = lock(&self.core.public);
-        for (slot, link) in &batch.links {
+        for (slot, link) in &self.batch.links {
             public.heads.apply(*slot, *link);
         }
     }
 
-    /// The group of `batch` is not on disk: its loads have failed, and what is written next
+    /// The group of the batch is not on disk: its loads have failed, and what is written next
     /// follows what is.
-    fn fail(&mut self, batch: &mut Batch, fault: &Fault) {
+    fn fail(&mut self, fault: &Fault) {
         let public = lock(&self.core.public);
-        for (slot, _) in &batch.links {
+        for (slot, _) in &self.batch.links {
             if let Some(written) = self.written.get_mut(*slot as usize) {
                 *written = public.heads.position(*slot);
             }
         }
         drop(public);
-        batch.fail(fault);
+        self.batch.fail(fault);
         // A snapshot of several groups may wait for its next part: its load has failed with it.
         if let Some(Item::Append(waiting)) = self.items.front()
             && waiting.next > 0

@@ -20,6 +20,7 @@ mod scan;
 mod walk;
 
 mod batch;
+mod calls;
 mod care;
 mod cleaner;
 mod committer;

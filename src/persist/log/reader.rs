@@ -12,15 +12,15 @@ use super::group::{BLOCK, GroupHeader, NoHeader, Owner};
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{Meta, unknown_version, unusable};
 use super::replay::stored;
-use super::scan::{Window, end_of_content, follows};
+use super::scan::{Claims, Window, end_of_content, follows, has_headers, shortened};
 use super::segment::Segments;
 use crate::error::{Code, Fault};
 use crate::persist::disk::Disk;
 use crate::persist::store::StoredFrame;
 use crate::protocol::SessionId;
 
-/// How often a walk is begun again because a segment went away meanwhile.
-const WALKS_MAX: usize = 8;
+/// How often a segment is looked for again that is listed and cannot be found.
+const LOOKS_MAX: usize = 8;
 
 /// What is wrong somewhere in the log.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -77,19 +77,15 @@ impl LogReader {
     /// `JOURNAL_VERSION`, or `STORE_UNUSABLE` when it cannot be read.
     pub fn frames(&self, each: &mut dyn FnMut(StoredFrame)) -> Result<(), Fault> {
         let flushed = self.flushed()?;
-        let mut given = 0;
         self.walk(flushed, &mut |found| {
             if let Found::Group { header, owners, bytes } = found {
                 for owner in owners {
                     let Some((frame, payload)) = header.frame(bytes, *owner) else { continue };
-                    // A walk that was begun again passes what it has given.
-                    if frame.position > given {
-                        given = frame.position;
-                        each(stored(&frame, payload.to_vec(), frame.position < flushed));
-                    }
+                    each(stored(&frame, payload.to_vec(), frame.position < flushed));
                 }
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Reads everything and says what is damaged.
@@ -101,12 +97,8 @@ impl LogReader {
         let mut report = VerifyReport::default();
         let mut sessions = BTreeSet::new();
         let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
-        self.walk(flushed, &mut |found| match found {
-            Found::Start => {
-                report = VerifyReport::default();
-                sessions.clear();
-                ends.clear();
-            }
+        let mut is_torn = false;
+        let end = self.walk(flushed, &mut |found| match found {
             Found::Group { header, owners, bytes } => {
                 report.groups += 1;
                 let end = ends.entry(self.segments.of(header.position)).or_default();
@@ -135,58 +127,65 @@ impl LogReader {
                 what: "a group's header is damaged or missing".to_owned(),
                 sessions: Vec::new(),
             }),
-            Found::Torn(bytes) => report.unproved_bytes += bytes,
+            Found::Torn(bytes) => {
+                is_torn = true;
+                report.unproved_bytes += bytes;
+            }
         })?;
+        let known = report.damage.iter().all(|damage| !damage.sessions.is_empty());
+        if known && !is_torn {
+            report.damage.extend(self.shortened(end)?);
+        }
         report.sessions = sessions.len() as u64;
         report.bytes = ends.values().sum();
         Ok(report)
     }
 
-    /// What the saved heads and every header say is on disk.
+    /// A segment at the log's end that lost its length, as opening looks for it.
+    fn shortened(&self, end: u64) -> Result<Option<Damage>, Fault> {
+        let position = match shortened(&self.segments, end) {
+            // It went away meanwhile, so the log has gone on.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            position => position.map_err(|error| unusable("read the log", &error))?,
+        };
+        let what = "a segment at the log's end is shorter than it was made".to_owned();
+        Ok(position.map(|position| Damage { position, what, sessions: Vec::new() }))
+    }
+
+    /// What the saved heads and every header say is on disk. The segments are listed after the
+    /// heads were read, so that the heads never know of one that the list lacks.
     fn flushed(&self) -> Result<u64, Fault> {
         let saved = SavedHeads::read(&*self.disk)?.map_or(0, |saved| saved.position);
         let read_error = |error| unusable("read the log", &error);
-        let claims = self.again(|| super::scan::claims(&self.segments, 0)).map_err(read_error)?;
+        self.segments.list_again().map_err(read_error)?;
+        let (mut window, mut claims) = (Window::new(&self.segments), Claims::default());
+        for number in self.segments.live() {
+            match claims.add(&mut window, number, 0) {
+                // It was freed meanwhile; later headers say more than it did.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                added => added.map_err(read_error)?,
+            }
+        }
         Ok(claims.flushed.max(saved))
     }
 
-    /// Reads, and once more when a segment went away meanwhile.
-    fn again<T>(&self, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        for _ in 1..WALKS_MAX {
-            match read() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.segments.list_again()?;
-                }
-                done => return done,
-            }
-        }
-        read()
-    }
-
-    fn walk(&self, flushed: u64, each: &mut dyn FnMut(Found<'_>)) -> Result<(), Fault> {
-        let mut version = None;
-        let walked = self.again(|| {
-            each(Found::Start);
-            let mut walk = Walk {
-                segments: &self.segments,
-                window: Window::new(&self.segments),
-                flushed,
-                last: None,
-                gap: false,
-                version: None,
-            };
-            let done = walk.run(each);
-            version = walk.version;
-            done
-        });
-        walked.map_err(|error| unusable("read the log", &error))?;
-        version.map_or(Ok(()), |version| Err(unknown_version(version)))
+    /// Walks along the log; gives where its last group ends.
+    fn walk(&self, flushed: u64, each: &mut dyn FnMut(Found<'_>)) -> Result<u64, Fault> {
+        let mut walk = Walk {
+            segments: &self.segments,
+            window: Window::new(&self.segments),
+            flushed,
+            end: 0,
+            last: None,
+            gap: false,
+            version: None,
+        };
+        walk.run(each).map_err(|error| unusable("read the log", &error))?;
+        walk.version.map_or(Ok(walk.end), |version| Err(unknown_version(version)))
     }
 }
 
 enum Found<'a> {
-    /// The walk begins, or begins again.
-    Start,
     Group {
         header: &'a GroupHeader,
         owners: &'a [Owner],
@@ -202,46 +201,76 @@ struct Walk<'a> {
     segments: &'a Segments,
     window: Window<'a>,
     flushed: u64,
+    /// Where the last group ends.
+    end: u64,
     last: Option<LastGroup>,
     gap: bool,
     version: Option<u32>,
 }
 
+enum Step {
+    Next(u64),
+    NextSegment,
+    End,
+}
+
 impl Walk<'_> {
     fn run(&mut self, each: &mut dyn FnMut(Found<'_>)) -> io::Result<()> {
-        let mut end = 0;
-        for number in self.segments.all() {
-            let start = self.segments.start(number);
-            let stop = start + self.segments.size;
-            let mut at = start;
-            while at < stop {
-                if let Some(next) = self.group(at, each)? {
-                    at = next;
-                    end = next;
-                    continue;
-                }
-                let content = end_of_content(&mut self.window, at, stop)?;
-                if content == at {
-                    break;
-                }
-                if at >= self.flushed {
-                    each(Found::Torn(content - at));
-                    return Ok(());
-                }
-                if !std::mem::replace(&mut self.gap, true) {
-                    each(Found::Unknown(at));
-                } else {
-                    at += BLOCK;
-                }
-            }
-            if self.version.is_some() {
+        let mut next = 0;
+        while let Some(number) = self.segments.next_from(next) {
+            if !self.segment(number, each)? || self.version.is_some() {
                 return Ok(());
             }
+            next = number + 1;
         }
-        if end < self.flushed && !self.gap {
-            each(Found::Unknown(end));
+        if self.end < self.flushed && !self.gap {
+            each(Found::Unknown(self.end));
         }
         Ok(())
+    }
+
+    /// Walks along one segment; whether the log goes on after it. One that was freed meanwhile is
+    /// found where it is kept, or is passed where it was dropped.
+    fn segment(&mut self, number: u64, each: &mut dyn FnMut(Found<'_>)) -> io::Result<bool> {
+        let mut at = self.segments.start(number);
+        let stop = at + self.segments.size;
+        let mut n_looks = 0;
+        while at < stop {
+            match self.step(at, stop, each) {
+                Ok(Step::Next(next)) => at = next,
+                Ok(Step::NextSegment) => break,
+                Ok(Step::End) => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && n_looks < LOOKS_MAX => {
+                    n_looks += 1;
+                    self.segments.list_again()?;
+                    if !self.segments.exists(number) {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn step(&mut self, at: u64, stop: u64, each: &mut dyn FnMut(Found<'_>)) -> io::Result<Step> {
+        if let Some(next) = self.group(at, each)? {
+            self.end = next;
+            return Ok(Step::Next(next));
+        }
+        if !has_headers(&mut self.window, at, stop)? {
+            return Ok(Step::NextSegment);
+        }
+        if at >= self.flushed {
+            let content = end_of_content(&mut self.window, at, stop)?;
+            each(Found::Torn(content - at));
+            return Ok(Step::End);
+        }
+        if std::mem::replace(&mut self.gap, true) {
+            return Ok(Step::Next(at + BLOCK));
+        }
+        each(Found::Unknown(at));
+        Ok(Step::Next(at))
     }
 
     /// Gives the group at `at`, if a whole one that comes next lies there, and where it ends.

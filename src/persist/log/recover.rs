@@ -3,15 +3,14 @@
 //! **Invariant**: running it again, also after a crash in the middle of it, gives the same
 //! sessions with the same frames. Nothing below the proved position is ever changed.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use super::frame::FrameHeader;
 use super::heads::Heads;
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{corrupt, unusable};
-use super::replay::read_frame;
-use super::scan::{Window, end_of_content};
+use super::scan::{Window, end_of_content, shortened};
 use super::segment::{Segments, write_all, write_zeros};
 use super::walk::{Walked, walk};
 use crate::error::Fault;
@@ -46,7 +45,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recov
     let mut walked = walk(segments, saved)?;
     let cut = run_of_cuts(&**disk).map_err(|error| unusable("list the cut tails", &error))?;
     walked.run = walked.run.max(cut);
-    quarantine(segments, &mut walked)?;
+    quarantine(segments, &mut walked);
     if walked.cut.is_none() && walked.unknown.is_none() {
         walked.unknown =
             shortened(segments, walked.end).map_err(|error| unusable("read the log", &error))?;
@@ -103,31 +102,35 @@ pub(crate) fn supervisor_damaged() -> Fault {
 }
 
 /// Marks the sessions whose replay needs a damaged frame, or one that is gone.
-fn quarantine(segments: &Segments, walked: &mut Walked) -> Result<(), Fault> {
+fn quarantine(segments: &Segments, walked: &mut Walked) {
     for (session, position) in std::mem::take(&mut walked.rot) {
         let low = walked.heads.get(session).map_or(0, |entry| entry.low);
         if position >= low {
             walked.heads.quarantine(session);
         }
     }
-    let first = segments.live().first().map_or(0, |number| segments.start(*number));
-    if first == 0 {
-        return Ok(());
+    if segments.live().first().is_none_or(|number| *number == 0) {
+        return;
     }
-    let begun_elsewhere: Vec<(SessionId, u64)> = walked
-        .heads
-        .iter()
-        .filter(|entry| entry.snapshot == 0 && !entry.quarantined)
-        .map(|entry| (entry.session, entry.low))
+    let begun_elsewhere = std::mem::take(&mut walked.begun_elsewhere).into_iter();
+    let without_begin: Vec<SessionId> = begun_elsewhere
+        .filter(|session| walked.heads.get(*session).is_some_and(|entry| entry.snapshot == 0))
+        .chain(without_segment(segments, &walked.heads))
         .collect();
-    for (session, low) in begun_elsewhere {
-        let frame = read_frame(segments, low).map_err(|error| unusable("read the log", &error))?;
-        let begins = frame.is_some_and(|(frame, _): (FrameHeader, _)| frame.previous == 0);
-        if !begins {
-            walked.heads.quarantine(session);
-        }
+    for session in without_begin {
+        walked.heads.quarantine(session);
     }
-    Ok(())
+}
+
+/// The sessions without a snapshot whose first segment is gone. Their frames are not read: what
+/// the saved heads say of them was true when they were saved, and a replay looks for itself.
+fn without_segment(segments: &Segments, heads: &Heads) -> Vec<SessionId> {
+    let there: BTreeSet<u64> = segments.all().into_iter().collect();
+    heads
+        .iter()
+        .filter(|entry| entry.snapshot == 0 && !there.contains(&segments.of(entry.low)))
+        .map(|entry| entry.session)
+        .collect()
 }
 
 /// Cuts the damage off an unproved tail and makes sure of what is left of it. Gives the bytes cut.
@@ -231,18 +234,6 @@ fn write_again(segments: &Segments, proved: u64, end: u64) -> io::Result<()> {
         file.sync()?;
     }
     Ok(())
-}
-
-/// Where the first segment ends that lost its length although it may hold the log's end: segments
-/// get their names at full length, so groups that were on disk may be gone with it.
-fn shortened(segments: &Segments, end: u64) -> io::Result<Option<u64>> {
-    for number in segments.live().into_iter().filter(|number| *number >= segments.of(end)) {
-        let len = segments.file(number)?.len()?;
-        if len < segments.size {
-            return Ok(Some(end.max(segments.start(number) + len)));
-        }
-    }
-    Ok(None)
 }
 
 /// Gives segments that are still to be written their full length, if a damaged tail lost it.

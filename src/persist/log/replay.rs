@@ -10,7 +10,7 @@ use super::frame::{FRAME_OVERHEAD, FrameHeader, Part};
 use super::heads::Entry;
 use super::meta::{corrupt, unusable};
 use super::segment::Segments;
-use crate::error::Fault;
+use crate::error::{Code, Fault};
 use crate::persist::store::{FrameKind, HistoryPage, Replay, StoredFrame};
 use crate::protocol::SessionId;
 
@@ -144,7 +144,7 @@ impl Parts {
 /// One page of a session's frames, newest first, from `from` on.
 ///
 /// # Errors
-/// As [`replay`].
+/// As [`replay`], and `INVALID_ARGUMENT` when no frame can be read at `before`.
 pub(crate) fn history(
     segments: &Segments,
     entry: &Entry,
@@ -161,7 +161,10 @@ pub(crate) fn history(
                 Some((frame, _)) if frame.session == entry.session => frame.previous,
                 Some(_) => return Ok(page),
                 None if !segments.exists(segments.of(before)) => return Ok(page),
-                None => return Err(corrupt(format!("the frame at {before} is damaged"))),
+                None => {
+                    let text = "the page begins at no frame of the session";
+                    return Err(Fault::new(Code::InvalidArgument, text));
+                }
             }
         }
     };

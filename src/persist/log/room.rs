@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::calls::Calls;
 use super::group::BLOCK;
 use super::load::LoadCell;
 use super::segment::lock;
@@ -16,11 +17,17 @@ use crate::persist::store::Purpose;
 /// Bytes of log for a frame beside its payload, about.
 const FRAME_COST: u64 = 112;
 
+/// One load has at most one in this many of the slots.
+const SLOTS_PER_SHARE: usize = 4;
+
 /// What is free and what is taken.
 pub(crate) struct Room {
     slots_max: usize,
     bytes_max: usize,
     share_max: usize,
+    /// What a frame is charged at least of a load's share: a quarter of the slots is the most
+    /// that one load has.
+    share_least: usize,
     segment_bytes: u64,
     slots: AtomicUsize,
     bytes: AtomicUsize,
@@ -38,6 +45,7 @@ impl Room {
             slots_max: config.queue_max,
             bytes_max: config.queue_bytes_max,
             share_max: config.share_bytes_max,
+            share_least: SLOTS_PER_SHARE * config.share_bytes_max / config.queue_max,
             segment_bytes,
             slots: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -98,7 +106,7 @@ impl Room {
 
     /// Takes a slot and bytes; gives what was charged, to be given back.
     pub(crate) fn take(&self, cell: &LoadCell, bytes: usize) -> Option<(usize, usize)> {
-        let share = bytes.min(self.share_max);
+        let share = bytes.max(self.share_least).min(self.share_max);
         let charge = bytes.min(self.bytes_max / 2);
         if !add_within(&self.slots, 1, self.slots_max) {
             return None;
@@ -138,10 +146,12 @@ impl Room {
         }
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         self.n_waiting.fetch_sub(waiting.len(), Ordering::AcqRel);
+        let mut calls = Calls::default();
         for cell in waiting {
             cell.waiting.store(false, Ordering::Release);
-            cell.tickets.room();
+            calls.make(|| cell.tickets.room());
         }
+        calls.finish();
     }
 }
 

@@ -9,17 +9,20 @@ use super::heads_file::LastGroup;
 use super::segment::Segments;
 
 const READ_AHEAD: usize = 256 << 10;
+/// What is left of a segment is read at once when it is no more than this.
+const READ_WHOLE: u64 = 64 << 10;
 
 /// A part of the log in memory, moved along it.
 pub(crate) struct Window<'a> {
     segments: &'a Segments,
     start: u64,
     bytes: Vec<u8>,
+    probed: [u8; GROUP_HEADER],
 }
 
 impl<'a> Window<'a> {
     pub(crate) fn new(segments: &'a Segments) -> Self {
-        Window { segments, start: 0, bytes: Vec::new() }
+        Window { segments, start: 0, bytes: Vec::new(), probed: [0; GROUP_HEADER] }
     }
 
     /// The bytes from `position` on: `len` of them, or fewer where the segment ends.
@@ -42,10 +45,22 @@ impl<'a> Window<'a> {
         Ok(self.bytes.get(from..from + len).unwrap_or_default())
     }
 
+    /// As many bytes from `position` on as a header takes, without reading ahead.
+    fn probe(&mut self, position: u64) -> io::Result<&[u8]> {
+        let held = position >= self.start
+            && position + GROUP_HEADER as u64 <= self.start + self.bytes.len() as u64;
+        let size = self.segments.size;
+        if held || size - position % size <= READ_WHOLE {
+            return self.get(position, GROUP_HEADER);
+        }
+        self.segments.read(position, &mut self.probed)?;
+        Ok(&self.probed)
+    }
+
     /// The header at `position`, if one lies there and its group fits its segment.
     pub(crate) fn header(&mut self, position: u64) -> io::Result<Result<GroupHeader, NoHeader>> {
         let size = self.segments.size;
-        let header = GroupHeader::decode(self.get(position, GROUP_HEADER)?, position);
+        let header = GroupHeader::decode(self.probe(position)?, position);
         Ok(match header {
             Ok(header) if position % size + u64::from(header.length) > size => Err(NoHeader::Other),
             header => header,
@@ -76,6 +91,20 @@ pub(crate) fn follows(
     }
 }
 
+/// Whether a header, or what damage left of one, lies at a block's start in `[from, to)` of one
+/// segment. Only as much of each block is looked at as a header takes: what a torn group left
+/// elsewhere, without its header, is written over or passed, and never taken for anything.
+pub(crate) fn has_headers(window: &mut Window<'_>, from: u64, to: u64) -> io::Result<bool> {
+    let mut at = from;
+    while at < to {
+        if window.probe(at)?.iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+        at += BLOCK;
+    }
+    Ok(false)
+}
+
 /// The position after the last byte that is not zero in `[from, to)` of one segment; `from` if
 /// all are zero.
 pub(crate) fn end_of_content(window: &mut Window<'_>, from: u64, to: u64) -> io::Result<u64> {
@@ -92,20 +121,24 @@ pub(crate) fn end_of_content(window: &mut Window<'_>, from: u64, to: u64) -> io:
     Ok(end)
 }
 
+/// Where the first segment ends that lost its length although it may hold the log's end: segments
+/// get their names at full length, so groups that were on disk may be gone with it.
+pub(crate) fn shortened(segments: &Segments, end: u64) -> io::Result<Option<u64>> {
+    for number in segments.live().into_iter().filter(|number| *number >= segments.of(end)) {
+        let len = segments.file(number)?.len()?;
+        if len < segments.size {
+            return Ok(Some(end.max(segments.start(number) + len)));
+        }
+    }
+    Ok(None)
+}
+
 /// The greatest `flushed` and the greatest run that any header at or above `from` names.
 pub(crate) fn claims(segments: &Segments, from: u64) -> io::Result<Claims> {
     let mut window = Window::new(segments);
     let mut claims = Claims::default();
     for number in segments.live() {
-        let start = segments.start(number);
-        let mut at = start.max(from.next_multiple_of(BLOCK));
-        while at < start + segments.size {
-            if let Ok(header) = window.header(at)? {
-                claims.flushed = claims.flushed.max(header.flushed);
-                claims.run = claims.run.max(header.run);
-            }
-            at += BLOCK;
-        }
+        claims.add(&mut window, number, from)?;
     }
     Ok(claims)
 }
@@ -115,4 +148,25 @@ pub(crate) fn claims(segments: &Segments, from: u64) -> io::Result<Claims> {
 pub(crate) struct Claims {
     pub(crate) flushed: u64,
     pub(crate) run: u64,
+}
+
+impl Claims {
+    /// Adds what the headers of a segment, from `from` on, name.
+    pub(crate) fn add(
+        &mut self,
+        window: &mut Window<'_>,
+        number: u64,
+        from: u64,
+    ) -> io::Result<()> {
+        let (start, size) = (window.segments.start(number), window.segments.size);
+        let mut at = start.max(from.next_multiple_of(BLOCK));
+        while at < start + size {
+            if let Ok(header) = window.header(at)? {
+                self.flushed = self.flushed.max(header.flushed);
+                self.run = self.run.max(header.run);
+            }
+            at += BLOCK;
+        }
+        Ok(())
+    }
 }

@@ -86,6 +86,13 @@ impl Segments {
         names.live.union(&names.history).copied().collect()
     }
 
+    /// The lowest segment from `number` on, in use or kept.
+    pub(crate) fn next_from(&self, number: u64) -> Option<u64> {
+        let names = lock(&self.names);
+        let next = |names: &BTreeSet<u64>| names.range(number..).next().copied();
+        [next(&names.live), next(&names.history)].into_iter().flatten().min()
+    }
+
     /// Whether a segment is there, in use or kept.
     pub(crate) fn exists(&self, number: u64) -> bool {
         let names = lock(&self.names);
@@ -196,13 +203,22 @@ impl Segments {
 
 /// Writes all of `bytes`, going on after short writes.
 pub(crate) fn write_all(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while let Some(rest) = bytes.get(done..)
+    write_counted(file, bytes, offset, &mut 0)
+}
+
+/// As [`write_all`]; `done` counts the bytes that were written.
+pub(crate) fn write_counted(
+    file: &dyn DiskFile,
+    bytes: &[u8],
+    offset: u64,
+    done: &mut usize,
+) -> io::Result<()> {
+    while let Some(rest) = bytes.get(*done..)
         && !rest.is_empty()
     {
-        match file.write_at(rest, offset + done as u64) {
+        match file.write_at(rest, offset + *done as u64) {
             Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
-            Ok(n) => done += n,
+            Ok(n) => *done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

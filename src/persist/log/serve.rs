@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: no timer forms a group; what waits while a flush runs is the next one.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,19 @@ impl Committer {
         }
     }
 
-    /// The thread's whole life.
+    /// The thread's whole life. A panic in it, a callee's or its own, is a fault of the store that
+    /// everybody is told of.
     pub(crate) fn serve(mut self) -> Result<(), Fault> {
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_stopped()));
+        served.unwrap_or_else(|_| {
+            let fault = self.give_up();
+            tracing::error!(%fault, "the committer's thread panicked");
+            self.end_keeper();
+            Err(fault)
+        })
+    }
+
+    fn serve_until_stopped(&mut self) -> Result<(), Fault> {
         loop {
             let stop = self.work();
             match stop {
@@ -84,7 +96,7 @@ impl Committer {
     }
 
     /// The orderly end, after a last round of work.
-    pub(crate) fn stop(mut self) -> Result<(), Fault> {
+    pub(crate) fn stop(&mut self) -> Result<(), Fault> {
         self.core.queue.close();
         self.work();
         self.end_keeper();

@@ -3,6 +3,7 @@
 //! **Invariant**: one opening per data directory, by the kernel's lock; a store that was dropped
 //! without [`Store::close`] looks to the next opening like one whose process died.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -136,7 +137,11 @@ impl LogStore {
         loop {
             let Ok(mut work) = self.work.try_lock() else { return };
             let Some(Work::Inline(committer)) = work.as_mut() else { return };
-            committer.work();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| committer.work())) {
+                committer.give_up();
+                drop(work);
+                resume_unwind(panic);
+            }
             drop(work);
             if !self.core.queue.has_work() {
                 return;
@@ -318,7 +323,7 @@ impl LogStore {
         let Some(ending) = work.take() else { return Ok(()) };
         self.core.queue.stop(how);
         match ending {
-            Work::Inline(committer) => committer.stop(),
+            Work::Inline(mut committer) => committer.stop(),
             Work::Thread(thread) => thread.join().unwrap_or_else(|_| {
                 Err(Fault::new(Code::StoreUnusable, "the committer's thread panicked"))
             }),

@@ -11,7 +11,7 @@ use super::core::Core;
 use super::group::GroupHeader;
 use super::heads_file::LastGroup;
 use super::meta::unusable;
-use super::segment::{Segments, write_all, write_zeros};
+use super::segment::{Segments, write_counted, write_zeros};
 use crate::error::{Code, Fault};
 use crate::persist::disk::DiskFile;
 
@@ -125,10 +125,19 @@ impl Tail {
         self.wipe(core)?;
         let file = self.file(core).map_err(|error| refused(core, "open a segment", &error))?;
         let offset = header.position % self.size;
-        if let Err(error) = write_all(&*file, bytes, offset) {
+        let mut written = 0;
+        if let Err(error) = write_counted(&*file, bytes, offset, &mut written) {
             let fault = refused(core, "write to the log", &error);
             self.left = Some((file, offset, bytes.len() as u64));
-            return Err(self.wipe(core).err().unwrap_or(fault));
+            let untouched = written == 0 && error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+            return Err(match self.wipe(core) {
+                Ok(()) => fault,
+                Err(fault) if untouched => fault,
+                Err(Fault { text, .. }) => {
+                    let text = format!("a group may be on disk in part: {text}");
+                    Fault::new(Code::NotDurable, text)
+                }
+            });
         }
         if !self.unflushed.iter().any(|known| Arc::ptr_eq(known, &file)) {
             self.unflushed.push(file);

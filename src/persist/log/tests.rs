@@ -78,3 +78,18 @@ fn a_snapshot_larger_than_what_is_ready_gets_room_beside_others() {
     room.take(&cell, 100).unwrap();
     assert!(room.has_space(200 << 20, Purpose::Snapshot).unwrap(), "it would wait for silence");
 }
+
+#[test]
+fn a_session_of_tiny_frames_cannot_take_every_slot() {
+    let config = StoreConfig::default();
+    let room = Room::new(&config, config.segment_bytes);
+    let store = open(Durability::Sync);
+    let load = store.begin(SessionId::from_bytes([1; 16]), Arc::new(Silent)).unwrap();
+    let cell = store.cell(load);
+    let charges: Vec<_> = std::iter::from_fn(|| room.take(&cell, 2)).collect();
+    assert_eq!(charges.len(), config.queue_max / 4);
+    for charge in charges {
+        room.give_back(&cell, charge);
+    }
+    assert!(room.take(&cell, config.share_bytes_max).is_some(), "not all was given back");
+}

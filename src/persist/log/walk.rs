@@ -7,7 +7,7 @@ use super::group::{BLOCK, GroupHeader, NoHeader};
 use super::heads::{Heads, Link};
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{unknown_version, unusable};
-use super::scan::{Claims, Window, claims, end_of_content, follows};
+use super::scan::{Claims, Window, claims, follows, has_headers};
 use super::segment::Segments;
 use crate::error::Fault;
 use crate::protocol::SessionId;
@@ -31,6 +31,8 @@ pub(crate) struct Walked {
     pub(crate) unknown: Option<u64>,
     /// Damaged frames below the proved position.
     pub(crate) rot: Vec<(SessionId, u64)>,
+    /// Sessions whose first frame that was found is not their first.
+    pub(crate) begun_elsewhere: Vec<SessionId>,
     pub(crate) groups: u64,
     pub(crate) frames: u64,
 }
@@ -123,7 +125,7 @@ impl Walk<'_> {
                 None => return self.broken(at, BLOCK),
             }
         }
-        if end_of_content(&mut self.window, at, stop).map_err(read_error)? == at {
+        if !has_headers(&mut self.window, at, stop).map_err(read_error)? {
             return Ok(Step::NothingMore);
         }
         let again = header.is_some() && !self.gap;
@@ -181,6 +183,9 @@ impl Walk<'_> {
             match frame {
                 Some(frame) => {
                     let slot = self.found.heads.slot(frame.session);
+                    if frame.previous != 0 && self.found.heads.position(slot) == 0 {
+                        self.found.begun_elsewhere.push(frame.session);
+                    }
                     self.found.heads.apply(slot, Link::from(frame));
                     self.found.frames += 1;
                 }
