@@ -4,5 +4,4 @@ mod agents;
 mod flaky;
 mod journal;
 mod mail;
-mod speed;
 mod town;
