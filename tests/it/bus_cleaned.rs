@@ -119,8 +119,9 @@ fn m61_f22_ten_times_the_history_takes_no_more_disk_and_no_longer_start() {
 
         let written = 20 * sizes.heads;
         assert!(bytes_ten < written / 2, "{bytes_ten} of {written} bytes are still there");
-        // One interval, what one segment's end may add to it, and the snapshots.
-        let bound = sizes.heads + 2 * sizes.segment + SESSIONS as u64 * 16_384;
+        // One interval and what is written while the heads are being saved, what a segment's end
+        // may add to it, and the snapshots.
+        let bound = 2 * sizes.heads + 2 * sizes.segment + SESSIONS as u64 * 16_384;
         for (times, recovery) in [(1, &once), (10, &ten)] {
             let read = recovery.store.bytes_read;
             assert!(read <= bound, "{times} x history: {read} bytes read, {bound} allowed");

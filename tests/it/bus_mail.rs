@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use callboard::bus::Page;
 use callboard::persist::SimDisk;
 use callboard::protocol::Draft;
 use callboard::{Code, Durability, Error};
@@ -49,14 +50,17 @@ fn f07_a_send_to_nobody_is_refused_and_leaves_no_trace() {
         let one = house::create(&bus, "one", "sink").await?;
         let stranger = house::create(&bus, "stranger", "sink").await?;
         let nobody = callboard::protocol::SessionId::from_bytes([7; 16]);
-        let bytes = bus.journal_bytes();
+        bus.quiet().await?;
+        let before = (house::newest(&bus, one).await?, house::newest(&bus, stranger).await?);
         let mut answers = Vec::new();
         for target in [nobody, stranger] {
             answers.push(bus.send(one, Draft::text(target, "hello")).await.unwrap_err());
         }
         assert_eq!(answers[0].code(), Code::NotFound);
         assert_eq!(answers[0], answers[1]);
-        assert_eq!(bus.journal_bytes(), bytes);
+        let after = (house::newest(&bus, one).await?, house::newest(&bus, stranger).await?);
+        assert_eq!(after, before);
+        assert!(bus.history(nobody, Page { before: None, limit: 1 }).await.is_err());
         bus.shut_down().await
     })
     .unwrap();

@@ -181,3 +181,9 @@ pub(crate) fn run<T>(scenario: impl Future<Output = T>) -> T {
         tokio::time::timeout(HANGS_AFTER, scenario).await.expect("the scenario hangs")
     })
 }
+
+/// Where the newest frame of a session's journal lies.
+pub(crate) async fn newest(bus: &Bus, id: SessionId) -> Result<Option<u64>, Error> {
+    let history = bus.history(id, callboard::bus::Page { before: None, limit: 1 }).await?;
+    Ok(history.entries.first().map(|entry| entry.position))
+}
