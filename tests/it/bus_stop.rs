@@ -106,7 +106,10 @@ fn f10_a_stop_that_is_given_up_goes_on_and_gives_the_directory_back() {
             let bus = house::open_when_free(&disk, &config).await;
             let one = house::create(&bus, &format!("one-{round}"), "sink").await?;
             let mut stop = Box::pin(bus.shut_down());
-            assert!(house::begin(stop.as_mut()).is_none());
+            // It may have come to its end before it was looked at for the first time.
+            if let Some(stopped) = house::begin(stop.as_mut()) {
+                stopped?;
+            }
             drop(stop);
             assert_eq!(bus.inspect(one).await.unwrap_err().code(), Code::Closed);
         }

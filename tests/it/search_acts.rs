@@ -135,6 +135,7 @@ impl World {
         let slot = &self.slots[session];
         let kind = |kind| plan.kinds.contains(&kind);
         let (mail, turn) = (!slot.cell.is_empty(), slot.doing == Doing::Turn);
+        let open = turn || slot.doing == Doing::Asking;
         let possible = [
             (kind(Kind::Busy) && mail, Act::Busy(session)),
             (kind(Kind::Panic), Act::Panic(session)),
@@ -144,8 +145,8 @@ impl World {
             (kind(Kind::Early) && slot.wake.is_some(), Act::EarlyTick(session)),
             (kind(Kind::Turn) && turn, Act::Steer(session)),
             (kind(Kind::Turn) && turn, Act::EndTurnAgain(session)),
-            (kind(Kind::Turn) && turn, Act::FailTurn(session)),
-            (kind(Kind::Turn) && turn, Act::Interrupt(session)),
+            (kind(Kind::Turn) && open, Act::FailTurn(session)),
+            (kind(Kind::Turn) && open, Act::Interrupt(session)),
         ];
         acts.extend(possible.into_iter().filter(|(possible, _)| *possible).map(|(_, act)| act));
     }
@@ -225,7 +226,10 @@ impl World {
                 slot.cell.extend(slot.cell.front().cloned());
             }
             Act::EarlyTick(session) => return self.tick(plan, session),
-            Act::Steer(session) => return self.feed(plan, session, (vec![Input::Steer], NOW)),
+            Act::Steer(session) => {
+                self.slot(session).doing = Doing::Asking;
+                return self.feed(plan, session, (vec![Input::Steer], NOW));
+            }
             Act::EndTurnAgain(session) => return self.end_turn(plan, session, (true, None)),
             Act::FailTurn(session) => return self.fail_turn(plan, session),
             Act::Interrupt(session) => {

@@ -76,6 +76,8 @@ pub(crate) enum Doing {
     #[default]
     Nothing,
     Turn,
+    /// It has asked what has arrived and waits for the answer; it may fail meanwhile, but not end.
+    Asking,
     /// It has asked to end and waits for the word.
     Ending,
     /// It has failed and waits for the word.
@@ -279,7 +281,13 @@ impl World {
                 }
                 slot.doing = Doing::Turn;
             }
-            Action::Steered { .. } => self.slot(session).doing = Doing::Turn,
+            Action::Steered { .. } => {
+                let slot = self.slot(session);
+                // What comes after the failure of the turn that asked finds nobody.
+                if matches!(slot.doing, Doing::Asking | Doing::Ending) {
+                    slot.doing = Doing::Turn;
+                }
+            }
             Action::Ended { .. } => {
                 let slot = self.slot(session);
                 if slot.doing != Doing::Ending && slot.machine.is_some() {
