@@ -133,7 +133,7 @@ impl Stream {
             let payload = array(rest.get(..n_fitting).unwrap_or_default());
             self.since.0 += 1;
             self.since.1 += payload.len();
-            self.hand_over(vec![payload], false, now).await?;
+            self.hand_over(vec![payload], Purpose::Settle, now).await?;
             first += n_fitting;
         }
         self.flushed().await
@@ -158,7 +158,8 @@ impl Stream {
         let text = text.map_err(|error| Fault::new(Code::NotDurable, error.to_string()))?;
         let part_max = self.frame_max / 2;
         let parts = text.chunks(part_max.max(1)).map(<[u8]>::to_vec).collect();
-        self.hand_over(parts, true, now).await?;
+        let purpose = if asked { Purpose::Clean } else { Purpose::Snapshot };
+        self.hand_over(parts, purpose, now).await?;
         self.since = (0, 0, text.len());
         self.flushed().await
     }
@@ -171,11 +172,11 @@ impl Stream {
     async fn hand_over(
         &mut self,
         payloads: Vec<Vec<u8>>,
-        snapshot: bool,
+        purpose: Purpose,
         now: Timestamp,
     ) -> Result<(), Fault> {
         let bytes = payloads.iter().map(Vec::len).sum();
-        let purpose = if snapshot { Purpose::Snapshot } else { Purpose::Settle };
+        let snapshot = matches!(purpose, Purpose::Snapshot | Purpose::Clean);
         let permit = self.permit(bytes, purpose).await?;
         self.ticket += 1;
         let append = Append {

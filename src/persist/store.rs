@@ -43,8 +43,10 @@ pub enum Purpose {
     Send,
     /// Work that settles what was promised: acceptances, acknowledgements, turns, outcomes.
     Settle,
-    /// A snapshot.
+    /// A snapshot, which keeps a replay short.
     Snapshot,
+    /// A snapshot that the cleaner asked for: the last that is refused, since it makes room.
+    Clean,
 }
 
 /// Room for one append: a slot in the queue, bytes, log space. Dropping it gives the room back.

@@ -46,6 +46,7 @@ mod log_golden;
 mod log_opening;
 mod log_panic;
 mod log_reader;
+mod log_room;
 mod log_threads;
 mod log_world;
 mod machine_failures;

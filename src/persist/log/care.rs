@@ -16,8 +16,6 @@ use super::queue::Taken;
 use super::segment::lock;
 use crate::error::{Code, Fault};
 
-/// Segments kept ready: one to go on, one for the cleaner, one for what settles work.
-const READY: u64 = 3;
 const HEADS_EVERY_LEAST: u64 = 64 << 20;
 const SPACE_RETRY_MS: u64 = 100;
 
@@ -68,12 +66,11 @@ impl Committer {
 
     fn prepared(&mut self, result: io::Result<()>) {
         self.care.preparing = false;
+        self.core.room.set_preparing(false);
         match result {
             Ok(()) => {
-                self.tail.look_around(&self.core.segments);
                 self.core.room.set_short(None);
-                self.publish();
-                self.core.room.tell();
+                self.look_around();
             }
             Err(error) => {
                 let fault = unusable("make room for the log", &error);
@@ -81,9 +78,17 @@ impl Committer {
                 self.care.retry_at =
                     self.core.queue.clock().now_ms().saturating_add(SPACE_RETRY_MS);
                 self.core.room.set_short(Some(Fault { code: short_code(fault.code), ..fault }));
+                self.core.room.forget_wanted(u64::MAX);
                 self.core.room.tell();
             }
         }
+    }
+
+    /// Learns how much log there is, and tells those who wait for more.
+    fn look_around(&mut self) {
+        self.tail.look_around(&self.core.segments);
+        self.publish();
+        self.core.room.tell();
     }
 
     fn saved(&mut self, position: u64, free: Vec<u64>, result: io::Result<()>) {
@@ -122,8 +127,7 @@ impl Committer {
             tracing::warn!(%error, "segments could not be freed");
         }
         self.care.retry_at = 0;
-        self.tail.look_around(&self.core.segments);
-        self.publish();
+        self.look_around();
     }
 
     /// Makes sure that the segment of the next group is ready.
@@ -149,6 +153,7 @@ impl Committer {
 
     fn ask_for_segment(&mut self) {
         self.care.preparing = true;
+        self.core.room.set_preparing(true);
         let number = self.core.segments.of(self.tail.ready);
         self.keeper.ask(&self.core, Chore::Prepare(number));
     }
@@ -180,9 +185,9 @@ impl Committer {
     /// Has segments made ready. Where enough are, and the disk said no nevertheless, an empty
     /// group shows whether it still does.
     fn see_to_space(&mut self, retry: bool) {
-        let size = self.core.segments.size;
-        let ready = self.tail.ready / size - self.tail.at / size;
-        let needed = ready < READY + u64::from(!self.tail.at.is_multiple_of(size));
+        let ahead = self.tail.ahead();
+        self.core.room.forget_wanted(ahead);
+        let needed = ahead < self.core.room.enough();
         if needed && !self.care.preparing {
             self.ask_for_segment();
         }
