@@ -14,9 +14,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::cell::{Cell, Phase};
-use super::control::Control;
+use super::control::{Control, Receipt, Reply};
 use super::ending::{self, Remains};
 use super::load;
+use super::outgoing::answer;
 use super::shared::Shared;
 use super::wake::{Batch, Queue};
 use crate::error::{Code, Fault};
@@ -34,6 +35,7 @@ pub(super) struct Local {
     residents: RefCell<HashMap<SessionId, Arc<Cell>>>,
     /// What is left of loads that are ending.
     pub(super) remains: RefCell<HashMap<SessionId, Remains>>,
+    receipts: RefCell<Vec<(Reply<Receipt>, Receipt)>>,
 }
 
 /// Starts an arbiter; the receiver resolves just before the thread ends.
@@ -55,6 +57,7 @@ pub(super) fn start(
                 timers: RefCell::default(),
                 residents: RefCell::default(),
                 remains: RefCell::default(),
+                receipts: RefCell::default(),
             });
             tokio::task::LocalSet::new().block_on(&runtime, run(&local));
             // What still blocks was given up: nobody waits for it.
@@ -70,6 +73,7 @@ async fn run(local: &Rc<Local>) {
     let mut cells = Vec::new();
     let mut stopping = false;
     loop {
+        local.give_receipts();
         local.queue.take(&mut cells);
         if cells.is_empty() && !local.fire() {
             if stopping && local.residents.borrow().is_empty() {
@@ -175,6 +179,25 @@ impl Local {
 
     pub(super) fn n_residents(&self) -> usize {
         self.residents.borrow().len()
+    }
+
+    /// Gives a receipt soon, together with those of the sessions beside: each wakes a thread
+    /// outside, which costs more than all the rest of a send where it is done one by one.
+    pub(super) fn receipt(&self, reply: Reply<Receipt>, receipt: Receipt) {
+        let mut receipts = self.receipts.borrow_mut();
+        if receipts.is_empty() {
+            self.queue.poke();
+        }
+        receipts.push((reply, receipt));
+    }
+
+    fn give_receipts(&self) {
+        let mut receipts = std::mem::take(&mut *self.receipts.borrow_mut());
+        for (reply, receipt) in receipts.drain(..) {
+            answer(reply, Ok(receipt));
+        }
+        // The list keeps its room.
+        self.receipts.replace(receipts);
     }
 
     fn stop_residents(&self) {
