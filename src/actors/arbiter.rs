@@ -21,6 +21,7 @@ use super::load;
 use super::outgoing::answer;
 use super::shared::Shared;
 use super::wake::{Batch, Queue};
+use crate::config::Limits;
 use crate::error::{Code, Fault};
 use crate::protocol::hash::IdHash;
 use crate::protocol::session::Event;
@@ -42,6 +43,10 @@ pub(super) struct Local {
     pub(super) remains: RefCell<HashMap<SessionId, Remains, IdHash>>,
     receipts: RefCell<Vec<(Reply<Receipt>, Receipt)>>,
     payloads: RefCell<Payloads>,
+    /// What one session has taken from its cell, for as long as it looks at it.
+    pub(super) controls: std::cell::Cell<Vec<Control>>,
+    /// Shared by every machine.
+    pub(super) limits: Arc<Limits>,
 }
 
 /// Where payloads are written, one behind the other: a buffer is given back as a whole when the
@@ -67,6 +72,7 @@ pub(super) fn start(
     let thread =
         std::thread::Builder::new().name(format!("callboard-{index}")).spawn(move || {
             let local = Rc::new(Local {
+                limits: Arc::new(shared.config.limits.clone()),
                 shared,
                 queue,
                 timers: RefCell::default(),
@@ -74,6 +80,7 @@ pub(super) fn start(
                 remains: RefCell::default(),
                 receipts: RefCell::default(),
                 payloads: RefCell::default(),
+                controls: std::cell::Cell::default(),
             });
             tokio::task::LocalSet::new().block_on(&runtime, run(&local));
             // What still blocks was given up: nobody waits for it.

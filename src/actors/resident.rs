@@ -53,7 +53,6 @@ pub(super) struct Resident {
     pub(super) stop_at: Option<Timestamp>,
     /// Without room in the journal, it is asked for again then.
     pub(super) blocked_until: Option<Timestamp>,
-    scratch: Vec<Control>,
 }
 
 /// Who waits for the machine's answer.
@@ -116,7 +115,6 @@ impl Resident {
             idle_since: None,
             stop_at: None,
             blocked_until: None,
-            scratch: Vec::new(),
         };
         resident.embody();
         resident
@@ -210,13 +208,13 @@ impl Resident {
             return self.cell.has_input();
         }
         let bytes = self.local.shared.config.store.frame_max / 2;
-        let mut control = std::mem::take(&mut self.scratch);
+        let mut control = self.local.controls.take();
         let taken = self.cell.take(most, bytes, &mut control);
         *budget -= (control.len() + taken.mail.len()).min(*budget);
         for control in control.drain(..) {
             self.receive(control);
         }
-        self.scratch = control;
+        self.local.controls.replace(control);
         let failed = self.cell.is_failed();
         self.batch.extend(taken.mail.into_iter().map(|mail| mail.into_input(failed)));
         taken.more
