@@ -6,7 +6,9 @@ use callboard::config::{History, StoreConfig};
 use callboard::error::Code;
 use callboard::persist::SimDisk;
 use callboard::persist::log::LogStore;
-use callboard::persist::store::{Append, Load, NoPermit, Permit, Purpose, Store, Tickets, Urgency};
+use callboard::persist::store::{
+    Append, Load, NoPermit, Payload, Permit, Purpose, Store, Tickets, Urgency,
+};
 use callboard::protocol::Timestamp;
 
 use crate::chance::Chance;
@@ -60,15 +62,15 @@ fn f43_an_ordinary_snapshot_does_not_take_what_is_kept_for_the_cleaner() {
 
 fn hand_over(store: &LogStore, session: &mut Session, permit: Permit, snapshot: bool) {
     session.ticket += 1;
-    let payloads = if snapshot {
-        vec![vec![b'1'; permit.bytes.div_ceil(2)], vec![b'1'; permit.bytes / 2]]
+    let bytes = vec![b'1'; permit.bytes];
+    let payload = if snapshot {
+        Payload::snapshot(bytes, permit.bytes.div_ceil(2))
     } else {
-        vec![vec![b'1'; permit.bytes]]
+        Payload::Events(bytes.into())
     };
     let append = Append {
         ticket: session.ticket,
-        payloads,
-        snapshot,
+        payload,
         pending: false,
         urgency: if session.ticket.is_multiple_of(3) { Urgency::Lazy } else { Urgency::Now },
         time: Timestamp(1),

@@ -26,7 +26,7 @@ pub(crate) struct Waiting {
 /// One thing handed to the committer.
 pub(crate) enum Item {
     /// Frames.
-    Append(Box<Waiting>),
+    Append(Waiting),
     /// The load ends after everything before.
     End(Arc<LoadCell>, Box<dyn FnOnce() + Send>),
 }
@@ -84,6 +84,7 @@ impl Queue {
     }
 
     /// Hands an item over; whether it must be committed now. A closed queue gives it back.
+    #[expect(clippy::result_large_err, reason = "it is moved back once, when the store closes")]
     pub(crate) fn push(&self, item: Item) -> Result<bool, Item> {
         let lazy = match &item {
             Item::Append(waiting) => waiting.append.urgency == Urgency::Lazy,

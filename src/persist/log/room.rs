@@ -16,7 +16,7 @@ use super::load::LoadCell;
 use super::segment::lock;
 use crate::config::StoreConfig;
 use crate::error::{Code, Fault};
-use crate::persist::store::Purpose;
+use crate::persist::store::{Charge, Purpose};
 
 /// Bytes of log for a frame beside its payload.
 const FRAME_COST: u64 = (FRAME_OVERHEAD + OWNER) as u64;
@@ -62,14 +62,6 @@ pub(crate) struct Room {
     short: Mutex<Option<Fault>>,
     n_waiting: AtomicUsize,
     waiting: Mutex<Vec<Arc<LoadCell>>>,
-}
-
-/// What a permit took.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Charge {
-    share: usize,
-    queue: usize,
-    log: u64,
 }
 
 impl Room {
@@ -231,8 +223,7 @@ impl Room {
 
     /// Takes a slot, bytes, and `log` bytes of log; gives what was charged, to be given back.
     pub(crate) fn take(&self, cell: &LoadCell, bytes: usize, log: u64) -> Option<Charge> {
-        let share = bytes.max(self.share_least).min(self.share_max);
-        let queue = bytes.min(self.bytes_max / 2);
+        let (share, queue) = self.bounded(bytes);
         if !add_within(&self.slots, 1, self.slots_max) {
             return None;
         }
@@ -246,15 +237,22 @@ impl Room {
             return None;
         }
         self.claimed.fetch_add(log, Ordering::SeqCst);
-        Some(Charge { share, queue, log })
+        Some(Charge { bytes, log })
+    }
+
+    /// What a payload is charged of its load's share and of the queue, in bytes.
+    fn bounded(&self, bytes: usize) -> (usize, usize) {
+        let share = bytes.max(self.share_least).min(self.share_max);
+        (share, bytes.min(self.bytes_max / 2))
     }
 
     /// Gives back what was charged. Whether somebody waits for it.
     pub(crate) fn give_back(&self, cell: &LoadCell, charge: Charge) -> bool {
+        let (share, queue) = self.bounded(charge.bytes);
         self.claimed.fetch_sub(charge.log, Ordering::SeqCst);
         self.slots.fetch_sub(1, Ordering::SeqCst);
-        self.bytes.fetch_sub(charge.queue, Ordering::SeqCst);
-        cell.bytes.fetch_sub(charge.share, Ordering::SeqCst);
+        self.bytes.fetch_sub(queue, Ordering::SeqCst);
+        cell.bytes.fetch_sub(share, Ordering::SeqCst);
         self.n_waiting.load(Ordering::SeqCst) > 0
     }
 
