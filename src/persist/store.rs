@@ -108,7 +108,8 @@ impl Drop for Permit {
 pub enum NoPermit {
     /// The queue or this session's share is full; [`Tickets::room`] will be called.
     Wait,
-    /// No log space (`STORE_FULL`), read-only, poisoned, or the load has ended.
+    /// No log space (`STORE_FULL`), or none can be made ready for another reason
+    /// (`STORE_READ_ONLY`, `STORE_UNUSABLE`); poisoned, or the load has ended.
     Fault(Fault),
 }
 

@@ -111,7 +111,7 @@ fn f44_a_failed_flush_is_told_to_senders_and_readers_go_on_and_reopening_recover
                 match bus.send_when_room(lead, Draft::text(echo, "more")).await {
                     Ok(receipt) => receipts.push((lead, receipt)),
                     // It was the flush of a segment that was being made ready.
-                    Err(error) if error.code() == Code::StoreFull => {}
+                    Err(error) if error.code() == Code::StoreUnusable => {}
                     Err(error) => break error,
                 }
                 tokio::task::yield_now().await;

@@ -6,6 +6,7 @@ use callboard::config::{History, StoreConfig};
 use callboard::error::Code;
 use callboard::persist::SimDisk;
 use callboard::persist::log::LogStore;
+use callboard::persist::sim_disk::{CallKind, DiskFault};
 use callboard::persist::store::{
     Append, Load, NoPermit, Payload, Permit, Purpose, Store, Tickets, Urgency,
 };
@@ -124,6 +125,32 @@ fn f43_what_was_permitted_on_a_full_disk_fits_however_it_is_handed_over() {
             assert_eq!(settled, session.ticket, "seed {seed}, {:?}", PURPOSES[n]);
         }
         assert_eq!(store.fault(), None, "seed {seed}");
+    }
+}
+
+#[test]
+fn f43_a_disk_that_fails_while_space_is_made_ready_is_not_called_full() {
+    for (fault, code) in [
+        (DiskFault::Io, Code::StoreUnusable),
+        (DiskFault::NoSpace, Code::StoreFull),
+        (DiskFault::ReadOnly, Code::StoreReadOnly),
+    ] {
+        let disk = SimDisk::new();
+        let store = inline(&disk, &small());
+        let mut session = Session::begin(&store, id(1));
+        let n_calls = disk.calls_of(CallKind::Create);
+        for n in 1..1_000 {
+            disk.fail_kind(CallKind::Create, n_calls + n, fault);
+        }
+        let refused = loop {
+            match session.try_append(&store, b"[1]", (Purpose::Send, Urgency::Now)) {
+                Ok(_) => {}
+                Err(NoPermit::Fault(fault)) => break fault,
+                Err(NoPermit::Wait) => panic!("nothing is under way"),
+            }
+        };
+        assert_eq!(refused.code, code, "{refused}");
+        assert_eq!(session.told.now().failed, None);
     }
 }
 
