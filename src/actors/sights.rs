@@ -49,7 +49,7 @@ impl Sights {
         let closing = observed.closing;
         let ends = |input: &Input| match input {
             Input::Flushed { .. } => closing,
-            Input::End(_) | Input::Fail(_) | Input::Interrupt => true,
+            Input::End(_) | Input::Fail(_) | Input::Interrupt | Input::GiveBack => true,
             Input::Close { .. } | Input::Resume { .. } => true,
             _ => false,
         };

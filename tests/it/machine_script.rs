@@ -219,6 +219,7 @@ impl Desk {
                 Input::Fail(Failure { code, message })
             }
             "interrupt" => Input::Interrupt,
+            "give-back" => Input::GiveBack,
             "close" => Input::Close { call: Call(8) },
             "inspect" => Input::Inspect { call: Call(9) },
             // The clock goes on by itself; it is only told by a tick.
@@ -327,6 +328,7 @@ fn tell_event(event: &Event) -> String {
                 TurnOutcome::Completed => "completed".to_owned(),
                 TurnOutcome::Failed(failure) => format!("failed {}", failure.code),
                 TurnOutcome::Interrupted => "interrupted".to_owned(),
+                TurnOutcome::GivenBack => "given back".to_owned(),
             };
             let state = state.as_ref().map(|s| format!(" keeps {}", s.0.get()));
             let (again, handled) = (if *again { " again" } else { "" }, tell_arrivals(handled));

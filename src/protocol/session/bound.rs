@@ -80,7 +80,7 @@ impl Machine {
             Input::ReportAnswer { .. } => EVENT,
             Input::End(end) => self.end_bound(end),
             Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
-            Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
+            Input::Interrupt | Input::GiveBack | Input::Resume { .. } => self.broken_off_bound(),
             Input::Close { .. } => self.broken_off_bound() + self.burials_bound(),
             Input::Flushed { .. } if !self.live.closing.is_empty() => self.burials_bound(),
             Input::Flushed { .. }
@@ -123,7 +123,7 @@ impl Machine {
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
         let items = turn.taken.iter().chain(&self.state.inbox);
-        let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
+        let n_spent = items.filter(|item| item.tries() >= self.limits.attempts_max).count();
         EVENT + n_spent * (EVENT + OUTCOME)
     }
 }

@@ -132,8 +132,10 @@ pub enum Input {
     End(End),
     /// The open turn failed.
     Fail(Failure),
-    /// The open turn was interrupted: its driver's handle is gone.
+    /// The open turn was interrupted.
     Interrupt,
+    /// The open turn is given back untried: its driver's handle is gone, or the bus stops in order.
+    GiveBack,
     /// Takes no turn and accepts no mail any more.
     Close {
         /// Whom to answer.

@@ -171,6 +171,7 @@ impl Machine {
             Input::End(end) => self.end(step, end),
             Input::Fail(failure) => self.fail(step, failure),
             Input::Interrupt => self.interrupt(step),
+            Input::GiveBack => self.give_back(step),
             Input::Close { call } => self.close(step, call),
             Input::Inspect { call } => {
                 let inspection = Box::new(self.inspection());

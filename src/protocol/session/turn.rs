@@ -53,11 +53,11 @@ impl Machine {
     /// How often what the next turn would begin with was tried; none: there is nothing.
     pub(super) fn tried_in_front(&self) -> Option<u32> {
         let wish = self.state.again.filter(|_| !self.live.wish_held);
-        self.state.inbox.front().map(|item| item.attempts).or(wish)
+        self.state.inbox.front().map(Item::tries).or(wish)
     }
 
     fn untried(&self, most: usize) -> Vec<u64> {
-        let untried = self.state.inbox.iter().take_while(|item| item.attempts == 0);
+        let untried = self.state.inbox.iter().take_while(|item| item.tries() == 0);
         untried.take(most).map(|item| item.arrival).collect()
     }
 
@@ -72,13 +72,16 @@ impl Machine {
     /// has it alone.
     fn offer_more(&mut self, step: &mut Step) -> bool {
         let Some(open) = &self.state.turn else { return false };
-        let (turn, n_taken, alone) = (open.number, open.taken.len(), open.attempt > 1);
+        let (turn, n_taken) = (open.number, open.taken.len());
+        let wish = open.attempt > 1 && open.taken.is_empty();
+        let alone = wish || open.taken.iter().any(|item| item.tries() > 1);
         let room = self.limits.steers_max.saturating_sub(n_taken);
         let taken = if alone { Vec::new() } else { self.untried(room) };
         if taken.is_empty() {
             return false;
         }
-        let n_untaken = taken.len() as u64;
+        let items = self.state.inbox.iter().take(taken.len());
+        let n_untaken = items.filter(|item| item.attempts == 0).count() as u64;
         self.record(step, Event::Taken { turn, taken });
         let open = self.state.turn.as_ref();
         let items = open.and_then(|open| open.taken.get(n_taken..)).unwrap_or_default().to_vec();
@@ -110,7 +113,12 @@ impl Machine {
         self.break_off(step, TurnOutcome::Failed(Failure { code, message }));
     }
 
-    /// The open turn ended without its agent's doing: a crash, a respawn, a driver that left.
+    /// The open turn is over and nothing has failed: its driver let go, or the bus stops.
+    pub(super) fn give_back(&mut self, step: &mut Step) {
+        self.break_off(step, TurnOutcome::GivenBack);
+    }
+
+    /// The open turn ended without its agent's doing: a crash, a respawn.
     pub(super) fn interrupt(&mut self, step: &mut Step) {
         self.break_off(step, TurnOutcome::Interrupted);
     }
@@ -118,14 +126,15 @@ impl Machine {
     fn break_off(&mut self, step: &mut Step, outcome: TurnOutcome) {
         let Some(open) = &self.state.turn else { return };
         let turn = open.number;
-        let try_again = open.wished && open.attempt < self.limits.attempts_max;
+        let tried = open.attempt - u32::from(outcome == TurnOutcome::GivenBack);
+        let try_again = open.wished && tried < self.limits.attempts_max;
         let again = self.state.again.is_some() || try_again;
         self.record(
             step,
             Event::TurnEnded { turn, outcome, handled: Vec::new(), state: None, again },
         );
         step.after.push(Action::Ended { turn, receipts: Vec::new() });
-        let spent = |item: &Item| item.attempts >= self.limits.attempts_max;
+        let spent = |item: &Item| item.tries() >= self.limits.attempts_max;
         let spent: Vec<Item> =
             self.state.inbox.iter().filter(|item| spent(item)).cloned().collect();
         self.bury(step, spent, DeadReason::Attempts);
