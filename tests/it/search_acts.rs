@@ -228,7 +228,8 @@ impl World {
             Act::EarlyTick(session) => return self.tick(plan, session),
             Act::Steer(session) => {
                 self.slot(session).doing = Doing::Asking;
-                return self.feed(plan, session, (vec![Input::Steer], NOW));
+                let turn = self.slots[session].turn;
+                return self.feed(plan, session, (vec![Input::Steer { turn }], NOW));
             }
             Act::EndTurnAgain(session) => return self.end_turn(plan, session, (true, None)),
             Act::FailTurn(session) => return self.fail_turn(plan, session),
