@@ -268,7 +268,7 @@ impl DriverBody {
             return None;
         }
         self.acknowledging = Some(reply);
-        Some(Input::End(End { firm: true, ..End::default() }))
+        Some(Input::End(End { turn, firm: true, ..End::default() }))
     }
 
     fn detach(&mut self) -> Input {

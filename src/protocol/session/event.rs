@@ -249,4 +249,6 @@ pub enum DeadReason {
     Attempts,
     /// The session was closed first.
     Closed,
+    /// The session has failed for good.
+    Failed,
 }

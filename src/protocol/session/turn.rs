@@ -18,7 +18,7 @@ const CODE_CHARS_MAX: usize = 64;
 impl Machine {
     /// Begins a turn when the body can take one and there is something to take.
     pub(super) fn begin_turn(&mut self, step: &mut Step) {
-        let closing = self.state.closed || !self.live.closing.is_empty();
+        let closing = self.state.closed || self.live.burying.is_some();
         if !self.live.ready || self.state.turn.is_some() || closing {
             return;
         }
@@ -62,10 +62,15 @@ impl Machine {
     }
 
     /// The open turn asks what has arrived since.
-    pub(super) fn steer(&mut self, step: &mut Step) {
-        if !self.offer_more(step) {
+    pub(super) fn steer(&mut self, step: &mut Step, turn: u64) {
+        if !self.is_open(turn) || !self.offer_more(step) {
             step.at_once.push(Action::Steered { items: Vec::new() });
         }
+    }
+
+    /// A body may still speak of a turn that is over while the next one is on its way to it.
+    fn is_open(&self, turn: u64) -> bool {
+        self.state.turn.as_ref().is_some_and(|open| open.number == turn)
     }
 
     /// Offers mail to the open turn, within the limit of steers; a turn that tries a message again
@@ -92,7 +97,7 @@ impl Machine {
 
     /// The open turn wants to end; it goes on where mail has arrived.
     pub(super) fn end(&mut self, step: &mut Step, end: End) {
-        if !end.firm && self.offer_more(step) {
+        if !self.is_open(end.turn) || (!end.firm && self.offer_more(step)) {
             return;
         }
         let Some(open) = &self.state.turn else { return };
@@ -107,7 +112,10 @@ impl Machine {
     }
 
     /// The open turn failed: its messages are tried again, one at a time, or are dead.
-    pub(super) fn fail(&mut self, step: &mut Step, failure: Failure) {
+    pub(super) fn fail(&mut self, step: &mut Step, turn: u64, failure: Failure) {
+        if !self.is_open(turn) {
+            return;
+        }
         let code = failure.code.chars().take(CODE_CHARS_MAX).collect();
         let message = failure.message.chars().take(FAILURE_CHARS_MAX).collect();
         self.break_off(step, TurnOutcome::Failed(Failure { code, message }));
@@ -165,21 +173,29 @@ impl Machine {
             return;
         }
         self.live.closing.push(call);
+        self.bury_all(step, DeadReason::Closed);
+    }
+
+    /// The session ends by this: what is accepted and not handled is dead, then it is closed.
+    pub(super) fn bury_all(&mut self, step: &mut Step, reason: DeadReason) {
+        if self.state.closed {
+            return;
+        }
+        self.live.burying.get_or_insert(reason);
         self.break_off(step, TurnOutcome::Interrupted);
-        self.go_on_closing(step);
+        self.go_on_burying(step);
     }
 
     /// Buries as much as one frame may hold; the next flush goes on, until all is buried.
-    pub(super) fn go_on_closing(&mut self, step: &mut Step) {
-        if self.live.closing.is_empty() {
-            return;
-        }
+    pub(super) fn go_on_burying(&mut self, step: &mut Step) {
+        let Some(reason) = self.live.burying else { return };
         let items: Vec<Item> = self.state.inbox.iter().take(self.burials_max()).cloned().collect();
         let n_untaken = items.iter().filter(|item| item.attempts == 0).count() as u64;
-        self.bury(step, items, DeadReason::Closed);
+        self.bury(step, items, reason);
         self.release(step, n_untaken);
         if self.state.inbox.is_empty() {
             self.record(step, Event::Closed);
+            self.live.burying = None;
             let calls = std::mem::take(&mut self.live.closing);
             step.after.extend(calls.into_iter().map(|call| Action::Closed { call }));
         }
