@@ -44,7 +44,7 @@ pub(super) struct Resident {
     /// Told when the first frame is on disk.
     maker: Option<Reply<()>>,
     /// The first frame, until the journal has room for it.
-    first: Option<Effects>,
+    first: Option<Box<Effects>>,
     /// When the arbiter wakes this session.
     pub(super) timer: Option<Timestamp>,
     pub(super) machine_wake: Option<Timestamp>,
@@ -58,7 +58,7 @@ pub(super) struct Resident {
 /// Who waits for the machine's answer.
 pub(super) enum Caller {
     Send { reply: Reply<Receipt>, wait_for_room: bool },
-    Inspect(Reply<Inspection>),
+    Inspect(Reply<Option<Inspection>>),
     Close(Reply<()>),
 }
 
@@ -123,7 +123,7 @@ impl Resident {
     /// The session is being made: its first frame is to be handed over.
     pub(super) fn make(&mut self, effects: Effects, reply: Reply<()>) {
         self.maker = Some(reply);
-        self.first = Some(effects);
+        self.first = Some(Box::new(effects));
         self.body_starts();
     }
 
@@ -134,7 +134,7 @@ impl Resident {
         let fault = match self.local.shared.store.permit(self.load, bytes, Purpose::Send) {
             Ok(permit) => {
                 let now = self.local.shared.clock.now();
-                self.append(permit, first, now);
+                self.append(permit, *first, now);
                 return None;
             }
             Err(NoPermit::Wait) => {
@@ -153,6 +153,9 @@ impl Resident {
     /// The session was replayed.
     pub(super) fn resume(&mut self) {
         self.batch.push_back(Input::Resume { load: self.load.number });
+        if self.cell.is_failed_for_good() {
+            self.batch.push_back(Input::Bury);
+        }
         self.body_starts();
     }
 

@@ -66,7 +66,7 @@ fn fold(events: &[Event]) -> State {
 /// A session with something of everything: mail out and in, a dead message, an open turn.
 fn busy() -> Vec<Event> {
     vec![
-        Event::Created(created()),
+        Event::Created(created().into()),
         queued("b", 1),
         queued("b", 2),
         queued("b", 3),
@@ -96,7 +96,7 @@ fn m54_an_illegal_event_is_refused_and_changes_nothing() {
     refuses(&State::default(), &queued("b", 1), "creation comes first and once");
     let state = fold(&busy());
     let cases = [
-        (Event::Created(created()), "creation comes first and once"),
+        (Event::Created(created().into()), "creation comes first and once"),
         (queued("b", 3), "a queued number is not the next one"),
         (queued("b", 5), "a queued number is not the next one"),
         (queued("d", 2), "a queued number is not the next one"),
@@ -174,10 +174,10 @@ fn m54_turns_begin_in_order_with_the_next_attempt_of_what_is_in_front() {
 
 #[test]
 fn m37_a_closed_session_takes_nothing_any_more() {
-    let state = fold(&[Event::Created(created()), accepted("a", 1, 1, 0)]);
+    let state = fold(&[Event::Created(created().into()), accepted("a", 1, 1, 0)]);
     refuses(&state, &Event::Closed, "closed with accepted mail");
     let closed = fold(&[
-        Event::Created(created()),
+        Event::Created(created().into()),
         accepted("a", 1, 1, 0),
         dead(1, "a", (1, 1)),
         Event::Closed,
@@ -222,7 +222,7 @@ fn m34_a_raw_body_and_a_kept_state_survive_journal_and_snapshot_byte_for_byte() 
     };
     let kept = AgentState(serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
     let events = [
-        Event::Created(created()),
+        Event::Created(created().into()),
         Event::Accepted { from, n, arrival, settled, message: raw.into() },
         started(1, 1, &[1]),
         Event::Queued { target: id("b"), n: 1, message: message("s", "\u{0}\u{7f}\"\\ä😀") },
@@ -306,4 +306,30 @@ fn m37_a_close_buries_a_large_inbox_in_frames_of_bounded_size() {
     let told = desk.command("noted a 64");
     assert_eq!(lines(&told, "told a upto 64"), 1);
     assert!(desk.command("flush").contains("report a 65:65 closed"));
+}
+
+#[test]
+fn m99_a_session_that_failed_buries_as_failed_over_a_restart_and_a_close_meanwhile() {
+    let mut desk = Desk::new(limits());
+    let bodies = vec!["m"; 600].join(" ");
+    desk.command(&format!("ready + mail a 1 {bodies}"));
+    desk.command("flush");
+    let lines = |told: &str, what: &str| told.lines().filter(|line| line.contains(what)).count();
+    let first = desk.command("bury");
+    assert_eq!((lines(&first, "dead"), lines(&first, "] closed")), (256, 0));
+    desk.command("flush");
+    // The frame after it is lost with its load.
+    desk.command("restart");
+    let second = desk.command("bury");
+    assert_eq!((lines(&second, "dead"), lines(&second, "] closed")), (256, 0));
+    let third = desk.command("close");
+    assert_eq!((lines(&third, "dead"), lines(&third, "] closed")), (88, 1));
+    let last = desk.command("flush");
+    assert_eq!((lines(&last, "release 88"), lines(&last, "  closed")), (1, 1), "{last}");
+    assert_eq!(desk.command("bury + ready"), "");
+    desk.command("noted a 64");
+    let told = desk.command("flush");
+    assert!(told.contains("report a 65:65 failed") && told.contains("128:128 failed"), "{told}");
+    let late = desk.command("mail a 601 late");
+    assert_eq!(lines(&late, "refused a601 closed"), 1, "{late}");
 }

@@ -250,11 +250,11 @@ impl Store for LogStore {
         self.core.room.hand_over();
         match self.core.queue.push(Item::Append(waiting)) {
             Ok(true) => self.drive(),
-            Ok(false) | Err(Item::End(..)) => {}
-            Err(Item::Append(waiting)) => {
+            Ok(false) => {}
+            Err(refused) => {
+                let Item::Append(Waiting { cell, append, .. }) = *refused else { return };
                 self.core.room.settle(1);
                 let closed = Fault::new(Code::Closed, "the store is closed");
-                let Waiting { cell, append, .. } = waiting;
                 cell.tickets.settled(cell.load.number, append.ticket, Err(closed));
             }
         }
@@ -271,8 +271,8 @@ impl Store for LogStore {
         cell.begin_to_end();
         match self.core.queue.push(Item::End(cell, ended)) {
             Ok(_) => self.drive(),
-            Err(Item::Append(_)) => {}
-            Err(Item::End(_, ended)) => {
+            Err(refused) => {
+                let Item::End(_, ended) = *refused else { return };
                 self.core.loads.remove(load);
                 ended();
             }

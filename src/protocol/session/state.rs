@@ -17,7 +17,7 @@ use crate::protocol::message::Message;
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// How it was made; none before its first event.
-    pub created: Option<Created>,
+    pub created: Option<Arc<Created>>,
     /// Whether it is closed.
     pub closed: bool,
     /// The outbox, by target.
@@ -88,8 +88,22 @@ pub struct Item {
     pub n: u64,
     /// Turns that have taken it.
     pub attempts: u32,
+    /// How many of them gave it back, which is no failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given_back: u32,
     /// The message.
     pub message: Arc<Message>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Item {
+    /// Turns that have tried it: while one has it, with that one.
+    pub fn tries(&self) -> u32 {
+        self.attempts - self.given_back
+    }
 }
 
 /// A turn that has not ended.
