@@ -4,6 +4,8 @@ mod bad_input;
 mod cleaned;
 mod held;
 mod kills;
+mod load;
+mod load_restart;
 mod program;
 mod scenarios;
 mod stops;
