@@ -45,9 +45,10 @@ impl Resident {
     fn give_receipts(&mut self, call: Call, receipts: Vec<crate::protocol::session::Receipt>) {
         let durability = self.local.shared.config.store.durability;
         // Each call sends one message.
-        if let Some(receipt) = receipts.first() {
-            let (id, target, n) = (receipt.id, receipt.target, receipt.n);
-            self.answer_send(call, Ok(Receipt { id, target, n, durability }));
+        let Some(receipt) = receipts.first() else { return };
+        let (id, target, n) = (receipt.id, receipt.target, receipt.n);
+        if let Some(Caller::Send { reply, .. }) = self.callers.remove(&call.0) {
+            self.local.receipt(reply, Receipt { id, target, n, durability });
         }
     }
 }

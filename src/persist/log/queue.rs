@@ -26,7 +26,7 @@ pub(crate) struct Waiting {
 /// One thing handed to the committer.
 pub(crate) enum Item {
     /// Frames.
-    Append(Box<Waiting>),
+    Append(Waiting),
     /// The load ends after everything before.
     End(Arc<LoadCell>, Box<dyn FnOnce() + Send>),
 }
