@@ -84,6 +84,7 @@ impl Queue {
     }
 
     /// Hands an item over; whether it must be committed now. A closed queue gives it back.
+    #[expect(clippy::result_large_err, reason = "a box would cost an allocation an append")]
     pub(crate) fn push(&self, item: Item) -> Result<bool, Item> {
         let lazy = match &item {
             Item::Append(waiting) => waiting.append.urgency == Urgency::Lazy,

@@ -155,13 +155,12 @@ impl Desk {
     /// It runs, and nothing is pending there. `queued` is what each client has in its journal: it
     /// settles what became of a send whose receipt was lost.
     pub(super) fn regain_clients(&self, asks: Asks, queued: &HashMap<u32, u64>) {
-        // Before orders leave again: these wait for a handling that was never told.
-        let idle: Vec<u32> =
-            self.clients().filter(|(_, lane)| held(lane).is_idle()).map(|c| c.0).collect();
+        // Looked at before orders leave again: these wait for a handling that was never told.
+        let idle: Vec<bool> = self.lanes.iter().map(|lane| held(lane).is_idle()).collect();
         if let Outlet::Apart(held_asks) = &self.outlet {
             *held(held_asks) = Some(asks);
         }
-        for (client, lane) in self.clients() {
+        for ((client, lane), was_idle) in (0..).zip(&self.lanes).zip(idle) {
             let settled = {
                 let mut lane = held(lane);
                 let is_queued = queued.get(&client).is_some_and(|count| *count > lane.n_receipts);
@@ -177,14 +176,10 @@ impl Desk {
             if let Some(order) = settled {
                 self.hear(&News::Reached(Stage::Receipt, order));
             }
-            if idle.contains(&client) || settled.is_some() && held(lane).is_idle() {
+            if was_idle || settled.is_some() && held(lane).is_idle() {
                 self.next_of_loop(client);
             }
         }
-    }
-
-    fn clients(&self) -> impl Iterator<Item = (u32, &Mutex<Lane>)> {
-        (0..).zip(&self.lanes)
     }
 
     /// The numbers that have a receipt, by client: all up to the last one but the failed ones.

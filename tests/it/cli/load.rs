@@ -3,7 +3,13 @@
 //! **Boundary**: no time is asserted; what a load takes is for people to look at.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
+use callboard::persist::RealDisk;
+use callboard::persist::log::LogReader;
+use callboard::persist::store::{FrameKind, StoredFrame};
+use callboard::protocol::SessionId;
 use serde_json::Value;
 
 use super::program::{Finished, assert_sound, dump, finished, is_long};
@@ -132,6 +138,47 @@ fn a_cleaned_log_is_counted_by_the_totals_of_its_sessions() {
     assert_whole(&report, 4_000);
     assert_eq!(report["counted_from"], "sessions", "{report}");
     assert!(report["bytes_per_message"].as_f64().is_some_and(|it| it > 512.0), "{report}");
+}
+
+#[test]
+fn f19_what_a_session_keeps_grows_with_its_senders_and_not_with_their_messages() {
+    let [few, many] = ["1000", "10000"].map(|messages| {
+        let home = tempfile::tempdir().expect("a directory");
+        let data = home.path().join("data");
+        let run = finished([
+            "load",
+            "--sessions",
+            "10",
+            "--pairs",
+            "random",
+            "--size",
+            "64",
+            "--messages",
+            messages,
+            "--snapshot-every",
+            "8",
+            "--json",
+            "--data",
+            data.to_str().unwrap(),
+        ]);
+        assert_whole(&run.summary(messages), messages.parse().unwrap());
+        largest_snapshot(&data)
+    });
+    println!("the largest snapshots have {few} and {many} bytes");
+    assert!(few > 0 && many < 2 * few, "a snapshot of {few} bytes grew to {many}");
+}
+
+/// Bytes of the largest snapshot of a session in the log.
+fn largest_snapshot(data: &Path) -> usize {
+    let reader = LogReader::open(Arc::new(RealDisk::new(data))).expect("a journal");
+    let mut largest = 0;
+    let mut look = |frame: StoredFrame| {
+        if frame.kind != FrameKind::Events && frame.session != SessionId::SUPERVISOR {
+            largest = largest.max(frame.payload.len());
+        }
+    };
+    reader.frames(&mut look).expect("frames");
+    largest
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod cleaned;
 mod held;
 mod kills;
 mod load;
+mod load_page;
 mod load_restart;
 mod program;
 mod scenarios;
