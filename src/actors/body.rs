@@ -72,7 +72,7 @@ impl Resident {
     /// Gives the session its body.
     pub(super) fn embody(&mut self) {
         let created = self.machine.state().created.clone();
-        let spec = created.filter(|_| !self.cell.is_failed()).map(|created| created.body);
+        let spec = created.filter(|_| !self.cell.is_failed()).map(|created| created.body.clone());
         self.body = match spec {
             None => Body::Absent,
             Some(BodySpec::Driver) => Body::Driver(Box::new(DriverBody::new(self.load.number))),

@@ -44,7 +44,7 @@ pub(super) struct Resident {
     /// Told when the first frame is on disk.
     maker: Option<Reply<()>>,
     /// The first frame, until the journal has room for it.
-    first: Option<Effects>,
+    first: Option<Box<Effects>>,
     /// When the arbiter wakes this session.
     pub(super) timer: Option<Timestamp>,
     pub(super) machine_wake: Option<Timestamp>,
@@ -123,7 +123,7 @@ impl Resident {
     /// The session is being made: its first frame is to be handed over.
     pub(super) fn make(&mut self, effects: Effects, reply: Reply<()>) {
         self.maker = Some(reply);
-        self.first = Some(effects);
+        self.first = Some(Box::new(effects));
         self.body_starts();
     }
 
@@ -134,7 +134,7 @@ impl Resident {
         let fault = match self.local.shared.store.permit(self.load, bytes, Purpose::Send) {
             Ok(permit) => {
                 let now = self.local.shared.clock.now();
-                self.append(permit, first, now);
+                self.append(permit, *first, now);
                 return None;
             }
             Err(NoPermit::Wait) => {

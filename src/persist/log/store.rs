@@ -238,10 +238,10 @@ impl Store for LogStore {
         let waiting = Waiting { cell, append, permit, next: 0, as_of: 0 };
         match self.core.queue.push(Item::Append(waiting)) {
             Ok(true) => self.drive(),
-            Ok(false) | Err(Item::End(..)) => {}
-            Err(Item::Append(waiting)) => {
+            Ok(false) => {}
+            Err(refused) => {
+                let Item::Append(Waiting { cell, append, .. }) = *refused else { return };
                 let closed = Fault::new(Code::Closed, "the store is closed");
-                let Waiting { cell, append, .. } = waiting;
                 cell.tickets.settled(cell.load.number, append.ticket, Err(closed));
             }
         }
@@ -258,8 +258,8 @@ impl Store for LogStore {
         cell.begin_to_end();
         match self.core.queue.push(Item::End(cell, ended)) {
             Ok(_) => self.drive(),
-            Err(Item::Append(_)) => {}
-            Err(Item::End(_, ended)) => {
+            Err(refused) => {
+                let Item::End(_, ended) = *refused else { return };
                 self.core.loads.remove(load);
                 ended();
             }

@@ -65,7 +65,8 @@ impl Machine {
     pub fn create(created: Created, limits: impl Into<Arc<Limits>>, load: u64) -> (Self, Effects) {
         let limits = limits.into();
         let (id, label) = (created.id, created.label.clone());
-        let state = State { created: Some(created.clone()), ..State::default() };
+        let created = Arc::new(created);
+        let state = State { created: Some(Arc::clone(&created)), ..State::default() };
         let live = Live { load, appended: 1, ..Live::default() };
         let events = vec![Event::Created(created)];
         let effects = Effects { events, ticket: 1, urgent: true, ..Effects::default() };
