@@ -48,7 +48,9 @@ struct Times {
     raw: Histogram<u64>,
     course: Course,
     instants: Instants,
-    /// When the last measured message came here.
+    /// Messages that came here after the ramp, whenever they were meant to be sent.
+    n_after: u64,
+    /// When the last one did.
     last_us: u64,
 }
 
@@ -75,8 +77,7 @@ impl Gauge {
 
     /// A message has come to `stage` at `now`.
     pub(super) fn reached(&self, stage: Stage, order: &Order, now: u64) {
-        let measured = order.intended >= self.ramp_us;
-        held(self.stage(stage)).record(order, now, measured);
+        held(self.stage(stage)).record(order, now, self.ramp_us);
         if stage == Stage::Handled {
             self.n_handled.fetch_add(1, Ordering::Relaxed);
         }
@@ -100,10 +101,10 @@ impl Gauge {
         held(&self.errors).clone()
     }
 
-    /// Measured messages that were handled, and from the ramp's end to the last of them in seconds.
+    /// Messages that were handled after the ramp, and from its end to the last of them in seconds.
     pub(super) fn handled_in(&self) -> (u64, f64) {
         let handled = held(&self.handled);
-        (handled.corrected.len(), handled.last_us.saturating_sub(self.ramp_us) as f64 / 1e6)
+        (handled.n_after, handled.last_us.saturating_sub(self.ramp_us) as f64 / 1e6)
     }
 
     pub(super) fn latencies(&self) -> Latencies {
@@ -161,18 +162,22 @@ impl Times {
             raw: histogram()?,
             course: Course::default(),
             instants: Instants::new(histogram()?),
+            n_after: 0,
             last_us: 0,
         })
     }
 
-    fn record(&mut self, order: &Order, now: u64, measured: bool) {
+    fn record(&mut self, order: &Order, now: u64, ramp_us: u64) {
         let since = |start: u64| now.saturating_sub(start).max(1);
         self.course.count(now);
         self.instants.record(now, since(order.intended));
-        if measured {
+        if now >= ramp_us {
+            self.n_after += 1;
+            self.last_us = self.last_us.max(now);
+        }
+        if order.intended >= ramp_us {
             self.corrected.saturating_record(since(order.intended));
             self.raw.saturating_record(since(order.started));
-            self.last_us = self.last_us.max(now);
         }
     }
 
@@ -210,12 +215,14 @@ mod tests {
     #[test]
     fn what_warms_up_is_counted_and_not_measured() {
         let gauge = Gauge::new(1_000_000).unwrap();
+        gauge.reached(Stage::Handled, &order(10, 10), 900_000);
         gauge.reached(Stage::Handled, &order(999_999, 999_999), 1_200_000);
         gauge.reached(Stage::Handled, &order(1_500_000, 1_500_000), 3_000_000);
-        assert_eq!(gauge.n_handled(), 2);
-        assert_eq!(gauge.handled_in(), (1, 2.0));
+        assert_eq!(gauge.n_handled(), 3);
+        assert_eq!(gauge.handled_in(), (2, 2.0));
+        assert_eq!(gauge.latencies().send_handled.corrected.p50, 1_500_159);
         let handled: Vec<u64> = gauge.series().iter().map(|second| second.handled).collect();
-        assert_eq!(handled, [0, 1, 0, 1]);
+        assert_eq!(handled, [1, 1, 0, 1]);
     }
 
     #[test]

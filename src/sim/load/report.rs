@@ -37,7 +37,7 @@ pub struct Report {
     pub handled: u64,
     /// Seconds from the end of the ramp to the last handling.
     pub elapsed_s: f64,
-    /// Messages handled per second of `elapsed_s`, without those of the ramp.
+    /// Messages handled per second of `elapsed_s`, that is, after the ramp.
     pub messages_per_s: f64,
     /// What the disk alone would allow.
     pub limit_messages_per_s: Option<f64>,
@@ -311,6 +311,9 @@ impl Asked {
         );
         if self.ramp_s > 0.0 {
             text.push_str(&format!(", ramp {} s", self.ramp_s));
+        }
+        if let Some(at) = self.restart_at_s {
+            text.push_str(&format!(", killed after {at} s"));
         }
         text
     }
