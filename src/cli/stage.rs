@@ -8,6 +8,7 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use callboard::Config;
 use callboard::config::Durability;
@@ -115,12 +116,17 @@ impl Home {
     }
 }
 
+/// What comes so soon after a first interrupt is not a second one.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
 /// Becomes true at the first interrupt or termination; the second one ends the process at once.
 fn stop_signal() -> watch::Receiver<bool> {
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
         interrupted().await;
         sender.send_replace(true);
+        // A shell may tell a process twice: by itself and with its group.
+        tokio::time::sleep(SAME_SIGNAL).await;
         interrupted().await;
         std::process::exit(i32::from(INTERRUPTED));
     });

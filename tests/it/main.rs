@@ -16,6 +16,8 @@ mod bus_crash;
 mod bus_damage;
 mod bus_disk;
 mod bus_driver;
+mod bus_failed;
+mod bus_given_back;
 mod bus_mail;
 mod bus_mended;
 mod bus_names;
