@@ -44,8 +44,12 @@ where
         run(Stage { data: data.clone(), config, stop, tell }).await
     });
     progress.end();
-    match end.map_err(|error| Failure::run(&data, &error))? {
-        End::Quiet(summary) => print(&summary, json),
+    match end.map_err(|error| Failure::run(home.shown(), &error))? {
+        End::Quiet(summary) => {
+            print(&summary, json)?;
+            home.warn_of_lost(&summary);
+            Ok(())
+        }
         End::Stopped => Err(Failure::new(INTERRUPTED, home.how_to_go_on())),
     }
 }
@@ -89,6 +93,30 @@ impl Home {
         }
     }
 
+    /// What it is called when it may be gone already.
+    fn shown(&self) -> &Path {
+        match self {
+            Home::Kept(path) => path,
+            Home::Temporary(_) => Path::new("the temporary data directory"),
+            Home::Nowhere => Path::new("memory"),
+        }
+    }
+
+    /// Says that some messages came to no good end, and how to see why.
+    fn warn_of_lost(&self, summary: &Summary) {
+        let Summary { dead, refused, .. } = summary;
+        if *dead + *refused == 0 {
+            return;
+        }
+        let how = match self {
+            Home::Kept(path) => format!("`callboard journal dump {}` says why", path.display()),
+            Home::Temporary(_) | Home::Nowhere => {
+                "with --data DIR, `callboard journal dump DIR` says why".to_owned()
+            }
+        };
+        eprintln!("callboard: warning: {dead} messages are dead and {refused} were refused; {how}");
+    }
+
     fn how_to_go_on(&self) -> String {
         match self {
             Home::Kept(path) => {
@@ -99,7 +127,8 @@ impl Home {
     }
 }
 
-/// Becomes true at the first interrupt or termination; the second one ends the process at once.
+/// Becomes true at the first interrupt, termination or loss of the terminal; the second one ends
+/// the process at once.
 fn stop_signal() -> watch::Receiver<bool> {
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
@@ -114,7 +143,9 @@ fn stop_signal() -> watch::Receiver<bool> {
 #[cfg(unix)]
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+    let (Ok(mut terminated), Ok(mut hung_up)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+    else {
         return std::future::pending().await;
     };
     let interrupted = async {
@@ -125,6 +156,7 @@ async fn interrupted() {
     tokio::select! {
         () = interrupted => {}
         _ = terminated.recv() => {}
+        _ = hung_up.recv() => {}
     }
 }
 
@@ -140,7 +172,10 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         true => summary.json().map_err(|error| Failure::new(UNUSABLE, error.to_string()))?,
         false => summary.table(),
     };
-    written(writeln!(io::stdout(), "{text}"))
+    written(writeln!(io::stdout(), "{text}")).map_err(|failure| Failure {
+        text: failure.text.map(|text| format!("all is quiet, but the summary is not told: {text}")),
+        ..failure
+    })
 }
 
 /// A reader of stdout that has gone away has seen enough; anything else is a failure.

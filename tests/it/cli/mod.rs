@@ -5,6 +5,7 @@ mod cleaned;
 mod held;
 mod kills;
 mod program;
+mod said;
 mod scenarios;
 mod stops;
 mod stranded;
