@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use callboard::config::StoreConfig;
 use callboard::error::Fault;
 use callboard::persist::store::{
-    Append, Load, NoPermit, Purpose, SnapshotsWanted, Store, Tickets, Urgency,
+    Append, Load, NoPermit, Payload, Purpose, SnapshotsWanted, Store, Tickets, Urgency,
 };
 use callboard::persist::{LogStore, RealDisk};
 use callboard::protocol::{SessionId, Timestamp};
@@ -122,8 +122,7 @@ fn append(store: &LogStore, load: Load, ticket: u64) -> Result<bool, Box<dyn Err
     };
     let append = Append {
         ticket,
-        payloads: vec![payload],
-        snapshot: false,
+        payload: Payload::Events(payload.into()),
         pending: false,
         urgency: Urgency::Now,
         time: Timestamp(0),

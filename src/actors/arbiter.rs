@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
 use super::cell::{Cell, Phase};
@@ -20,11 +21,16 @@ use super::load;
 use super::outgoing::answer;
 use super::shared::Shared;
 use super::wake::{Batch, Queue};
+use crate::config::Limits;
 use crate::error::{Code, Fault};
+use crate::protocol::hash::IdHash;
+use crate::protocol::session::Event;
 use crate::protocol::{SessionId, Timestamp};
 
 /// Threads that read journals for one arbiter, at most.
 const READERS_MAX: usize = 8;
+/// Bytes of payloads that are allocated at once.
+const PAYLOAD_BUFFER: usize = 64 << 10;
 
 /// What the sessions of one arbiter share.
 pub(super) struct Local {
@@ -32,10 +38,24 @@ pub(super) struct Local {
     queue: Arc<Queue>,
     timers: RefCell<BTreeMap<(Timestamp, SessionId), Arc<Cell>>>,
     /// Sessions that are in memory, or on their way in or out.
-    residents: RefCell<HashMap<SessionId, Arc<Cell>>>,
+    residents: RefCell<HashMap<SessionId, Arc<Cell>, IdHash>>,
     /// What is left of loads that are ending.
-    pub(super) remains: RefCell<HashMap<SessionId, Remains>>,
+    pub(super) remains: RefCell<HashMap<SessionId, Remains, IdHash>>,
     receipts: RefCell<Vec<(Reply<Receipt>, Receipt)>>,
+    payloads: RefCell<Payloads>,
+    /// What one session has taken from its cell, for as long as it looks at it.
+    pub(super) controls: std::cell::Cell<Vec<Control>>,
+    /// Shared by every machine.
+    pub(super) limits: Arc<Limits>,
+}
+
+/// Where payloads are written, one behind the other: a buffer is given back as a whole when the
+/// committer has written the last of it, so that no payload is one more thing to be allocated by
+/// one thread and freed by another.
+#[derive(Default)]
+struct Payloads {
+    text: Vec<u8>,
+    buffer: BytesMut,
 }
 
 /// Starts an arbiter; the receiver resolves just before the thread ends.
@@ -52,12 +72,15 @@ pub(super) fn start(
     let thread =
         std::thread::Builder::new().name(format!("callboard-{index}")).spawn(move || {
             let local = Rc::new(Local {
+                limits: Arc::new(shared.config.limits.clone()),
                 shared,
                 queue,
                 timers: RefCell::default(),
                 residents: RefCell::default(),
                 remains: RefCell::default(),
                 receipts: RefCell::default(),
+                payloads: RefCell::default(),
+                controls: std::cell::Cell::default(),
             });
             tokio::task::LocalSet::new().block_on(&runtime, run(&local));
             // What still blocks was given up: nobody waits for it.
@@ -189,6 +212,21 @@ impl Local {
             self.queue.poke();
         }
         receipts.push((reply, receipt));
+    }
+
+    /// Events as they are stored.
+    ///
+    /// # Errors
+    /// When they cannot be serialised, which their types do not allow.
+    pub(super) fn written(&self, events: &[Event]) -> Result<Bytes, serde_json::Error> {
+        let Payloads { text, buffer } = &mut *self.payloads.borrow_mut();
+        text.clear();
+        serde_json::to_writer(&mut *text, events)?;
+        if buffer.capacity() < text.len() {
+            buffer.reserve(text.len().max(PAYLOAD_BUFFER));
+        }
+        buffer.extend_from_slice(text);
+        Ok(buffer.split().freeze())
     }
 
     fn give_receipts(&self) {

@@ -28,7 +28,7 @@ pub(super) enum Body {
     /// Nobody: the factory is missing, or the session has failed.
     Absent,
     Agent(AgentBody),
-    Driver(DriverBody),
+    Driver(Box<DriverBody>),
 }
 
 /// An agent and where it stands.
@@ -45,7 +45,7 @@ enum Place {
     /// The step is done, and something that it asked for may still come.
     Settling(Stepped),
     /// Between two steps, or until the end of the turn is on disk.
-    Parked(Box<dyn Agent>, Turn),
+    Parked(Box<dyn Agent>, Box<Turn>),
     Gone,
 }
 
@@ -72,10 +72,10 @@ impl Resident {
     /// Gives the session its body.
     pub(super) fn embody(&mut self) {
         let created = self.machine.state().created.clone();
-        let spec = created.filter(|_| !self.cell.is_failed()).map(|created| created.body);
+        let spec = created.filter(|_| !self.cell.is_failed()).map(|created| created.body.clone());
         self.body = match spec {
             None => Body::Absent,
-            Some(BodySpec::Driver) => Body::Driver(DriverBody::new(self.load.number)),
+            Some(BodySpec::Driver) => Body::Driver(Box::new(DriverBody::new(self.load.number))),
             Some(BodySpec::Agent { name, .. }) => {
                 match self.local.shared.factories.get(&name).map(Arc::clone) {
                     Some(factory) => self.with_agent(factory),
@@ -160,7 +160,7 @@ impl Resident {
                     (self.machine.label().clone(), opening),
                     Rc::clone(&self.outgoing),
                 );
-                body.place = Place::Stepping(run::step(agent, turn));
+                body.place = Place::Stepping(run::step(agent, Box::new(turn)));
             }
         }
     }
@@ -292,13 +292,13 @@ impl Resident {
         }
     }
 
-    fn park(&mut self, agent: Box<dyn Agent>, turn: Turn) {
+    fn park(&mut self, agent: Box<dyn Agent>, turn: Box<Turn>) {
         if let Body::Agent(body) = &mut self.body {
             body.place = Place::Parked(agent, turn);
         }
     }
 
-    fn park_stepping(&mut self, agent: Box<dyn Agent>, turn: Turn) {
+    fn park_stepping(&mut self, agent: Box<dyn Agent>, turn: Box<Turn>) {
         if let Body::Agent(body) = &mut self.body {
             body.place = Place::Stepping(run::step(agent, turn));
         }

@@ -274,11 +274,14 @@ impl Cell {
         !lanes.control.is_empty() || !lanes.mail.is_empty()
     }
 
-    /// Counts the session as quiet, unless something waits in the lanes.
+    /// Counts the session as quiet, unless something waits in the lanes. It takes no more room than
+    /// it must from then on.
     pub(super) fn settle_down(&self) {
         let mut lanes = self.lanes();
         if lanes.unquiet && lanes.control.is_empty() && lanes.mail.is_empty() {
             lanes.unquiet = false;
+            lanes.control = VecDeque::new();
+            lanes.mail = VecDeque::new();
             self.unquiet.lower();
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn begin(local: &Rc<Local>, cell: &Arc<Cell>) {
 }
 
 fn create(local: &Rc<Local>, cell: &Arc<Cell>, load: Load, creation: Creation) {
-    let limits = local.shared.config.limits.clone();
+    let limits = Arc::clone(&local.limits);
     let (machine, effects) = Machine::create(creation.created, limits, load.number);
     let machine = machine.within(local.shared.config.store.frame_max);
     let mut resident = Resident::new(local, cell, load, machine, Chain::default());
@@ -62,7 +62,7 @@ async fn read(local: &Rc<Local>, cell: &Arc<Cell>, load: Load) {
         folded
     });
     let folded = reading.await.unwrap_or_else(|_| Err(corrupt("the replay panicked")));
-    let limits = local.shared.config.limits.clone();
+    let limits = Arc::clone(&local.limits);
     match folded {
         Ok(Some((state, chain))) => match Machine::new(state, limits) {
             Ok(machine) => {

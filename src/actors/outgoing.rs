@@ -15,6 +15,7 @@ use super::request::{DeliveryReply, Request, Route, RouteReply};
 use super::room::{Reservation, Staged};
 use super::shared::Shared;
 use crate::error::{Code, Ended, Error, Refused};
+use crate::protocol::hash::IdHash;
 use crate::protocol::session::{Addressed, Verdict};
 use crate::protocol::{Draft, Label, Message, MessageId, SessionId, Source, SourceKind};
 
@@ -23,7 +24,7 @@ pub(super) struct Outgoing {
     shared: Arc<Shared>,
     cell: Arc<Cell>,
     label: Label,
-    ways: HashMap<SessionId, Way>,
+    ways: HashMap<SessionId, Way, IdHash>,
 }
 
 /// One target.
@@ -69,7 +70,7 @@ pub(super) struct Prepared {
 impl Outgoing {
     pub(super) fn new(shared: &Arc<Shared>, cell: &Arc<Cell>, label: Label) -> Self {
         let (shared, cell) = (Arc::clone(shared), Arc::clone(cell));
-        Outgoing { shared, cell, label, ways: HashMap::new() }
+        Outgoing { shared, cell, label, ways: HashMap::default() }
     }
 
     /// Whether something waits for a route or for room.

@@ -18,7 +18,8 @@ use super::outgoing::{Outgoing, answer};
 use super::sights::Sights;
 use super::snapshot::Chain;
 use crate::error::{Code, Error, Fault};
-use crate::persist::store::{Append, Load, NoPermit, Permit, Purpose, Urgency};
+use crate::persist::store::{Append, Load, NoPermit, Payload, Permit, Purpose, Urgency};
+use crate::protocol::hash::IdHash;
 use crate::protocol::session::{Call, Effects, Input, Inspection, Machine};
 use crate::protocol::{SessionId, Timestamp};
 
@@ -33,7 +34,7 @@ pub(super) struct Resident {
     pub(super) machine: Machine,
     /// What the machine is told next.
     pub(super) batch: VecDeque<Input>,
-    pub(super) callers: HashMap<u64, Caller>,
+    pub(super) callers: HashMap<u64, Caller, IdHash>,
     next_call: u64,
     pub(super) outgoing: Rc<RefCell<Outgoing>>,
     pub(super) body: Body,
@@ -43,7 +44,7 @@ pub(super) struct Resident {
     /// Told when the first frame is on disk.
     maker: Option<Reply<()>>,
     /// The first frame, until the journal has room for it.
-    first: Option<Effects>,
+    first: Option<Box<Effects>>,
     /// When the arbiter wakes this session.
     pub(super) timer: Option<Timestamp>,
     pub(super) machine_wake: Option<Timestamp>,
@@ -52,7 +53,6 @@ pub(super) struct Resident {
     pub(super) stop_at: Option<Timestamp>,
     /// Without room in the journal, it is asked for again then.
     pub(super) blocked_until: Option<Timestamp>,
-    scratch: Vec<Control>,
 }
 
 /// Who waits for the machine's answer.
@@ -101,7 +101,7 @@ impl Resident {
             load,
             machine,
             batch: VecDeque::new(),
-            callers: HashMap::new(),
+            callers: HashMap::default(),
             next_call: 0,
             outgoing: Rc::new(RefCell::new(outgoing)),
             body: Body::Absent,
@@ -115,7 +115,6 @@ impl Resident {
             idle_since: None,
             stop_at: None,
             blocked_until: None,
-            scratch: Vec::new(),
         };
         resident.embody();
         resident
@@ -124,7 +123,7 @@ impl Resident {
     /// The session is being made: its first frame is to be handed over.
     pub(super) fn make(&mut self, effects: Effects, reply: Reply<()>) {
         self.maker = Some(reply);
-        self.first = Some(effects);
+        self.first = Some(Box::new(effects));
         self.body_starts();
     }
 
@@ -135,7 +134,7 @@ impl Resident {
         let fault = match self.local.shared.store.permit(self.load, bytes, Purpose::Send) {
             Ok(permit) => {
                 let now = self.local.shared.clock.now();
-                self.append(permit, first, now);
+                self.append(permit, *first, now);
                 return None;
             }
             Err(NoPermit::Wait) => {
@@ -209,13 +208,13 @@ impl Resident {
             return self.cell.has_input();
         }
         let bytes = self.local.shared.config.store.frame_max / 2;
-        let mut control = std::mem::take(&mut self.scratch);
+        let mut control = self.local.controls.take();
         let taken = self.cell.take(most, bytes, &mut control);
         *budget -= (control.len() + taken.mail.len()).min(*budget);
         for control in control.drain(..) {
             self.receive(control);
         }
-        self.scratch = control;
+        self.local.controls.replace(control);
         let failed = self.cell.is_failed();
         self.batch.extend(taken.mail.into_iter().map(|mail| mail.into_input(failed)));
         taken.more
@@ -307,22 +306,19 @@ impl Resident {
 
     fn append(&mut self, permit: Permit, effects: Effects, now: Timestamp) {
         let Effects { events, ticket, urgent, .. } = effects;
-        // The permit is a bound of what is written: nothing is moved as it grows.
-        let mut payload = Vec::with_capacity(permit.bytes);
-        match serde_json::to_writer(&mut payload, &events) {
-            Ok(()) => {}
+        let payload = match self.local.written(&events) {
+            Ok(payload) => payload,
             Err(error) => {
                 let text = format!("an event cannot be written: {error}");
                 let fault = Fault::new(Code::NotDurable, text);
                 self.cell.proof.settled(self.load.number, ticket, Err(fault));
                 return;
             }
-        }
+        };
         self.chain.grow(payload.len());
         let append = Append {
             ticket,
-            payloads: vec![payload],
-            snapshot: false,
+            payload: Payload::Events(payload),
             pending: self.machine.state().has_pending(),
             urgency: if urgent { Urgency::Now } else { Urgency::Lazy },
             time: now,

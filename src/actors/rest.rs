@@ -39,6 +39,7 @@ impl Resident {
             let (appended, flushed) = self.machine.tickets();
             if appended == flushed {
                 self.cell.settle_down();
+                self.slim();
             } else if self.local.shared.unquiet.is_awaited() {
                 self.local.shared.store.urge();
             }
@@ -65,6 +66,14 @@ impl Resident {
             return After::Wait;
         }
         After::End(Why::Stop)
+    }
+
+    /// A session that is done holds no room for what may come: most are done most of the time.
+    fn slim(&mut self) {
+        self.batch.shrink_to_fit();
+        self.callers.shrink_to_fit();
+        self.sights.slim();
+        self.machine.slim();
     }
 
     fn is_idle(&self) -> bool {

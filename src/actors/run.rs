@@ -25,12 +25,12 @@ pub(super) struct Run {
 /// A step that is done.
 pub(super) struct Stepped {
     pub(super) agent: Box<dyn Agent>,
-    pub(super) turn: Turn,
+    pub(super) turn: Box<Turn>,
     pub(super) result: Result<Next, AgentError>,
 }
 
 /// Begins a step.
-pub(super) fn step(mut agent: Box<dyn Agent>, mut turn: Turn) -> Run {
+pub(super) fn step(mut agent: Box<dyn Agent>, mut turn: Box<Turn>) -> Run {
     let (number, arrivals) = (turn.number(), turn.arrivals());
     let future = Box::pin(async move {
         let result = {

@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::error::{Code, Ended, Error, Fault};
 use crate::persist::Store;
 use crate::protocol::SessionId;
+use crate::protocol::hash::IdHash;
 
 /// What a life is started with.
 pub struct Parts {
@@ -59,7 +60,7 @@ pub struct Shared {
     pub(super) counters: Counters,
     pub(super) loading: Arc<Semaphore>,
     pub(super) unquiet: Arc<Unquiet>,
-    cells: DashMap<SessionId, Arc<Cell>>,
+    cells: DashMap<SessionId, Arc<Cell>, IdHash>,
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
     closing: AtomicBool,
@@ -90,7 +91,7 @@ impl Shared {
             supervisor,
             counters: Counters::default(),
             unquiet: Arc::default(),
-            cells: DashMap::new(),
+            cells: DashMap::default(),
             queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
             threads: Mutex::default(),
             closing: AtomicBool::new(false),

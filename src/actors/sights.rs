@@ -17,7 +17,7 @@ pub(super) struct Sights {
     duplicates: u64,
     /// Totals after each append, oldest first.
     totals: VecDeque<(u64, Counts)>,
-    observed: Option<Observed>,
+    observed: Option<Box<Observed>>,
 }
 
 /// What an observer is to be told.
@@ -36,7 +36,7 @@ impl Sights {
             shown: machine.state().counts,
             duplicates: 0,
             totals: VecDeque::new(),
-            observed: observed.then(Observed::default),
+            observed: observed.then(Box::default),
         }
     }
 
@@ -92,6 +92,15 @@ impl Sights {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Gives back the room of what was shown.
+    pub(super) fn slim(&mut self) {
+        self.totals.shrink_to_fit();
+        if let Some(observed) = &mut self.observed {
+            observed.waiting.shrink_to_fit();
+            observed.ending = HashMap::new();
         }
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::resident::Resident;
-use crate::persist::store::{Append, NoPermit, Purpose, Urgency};
+use crate::persist::store::{Append, NoPermit, Payload, Purpose, Urgency};
 
 /// A chain is not called long below 4 times this, in bytes.
 const SNAPSHOT_BYTES_LEAST: usize = 16 * 1024;
@@ -72,8 +72,7 @@ impl Resident {
         };
         let append = Append {
             ticket: self.machine.number_snapshot(),
-            payloads: payload.chunks(part_max).map(<[u8]>::to_vec).collect(),
-            snapshot: true,
+            payload: Payload::snapshot(payload, part_max),
             pending: self.machine.state().has_pending(),
             urgency: Urgency::Lazy,
             time: self.local.shared.clock.now(),

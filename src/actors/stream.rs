@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::StoreConfig;
 use crate::error::{Code, Fault, Refused};
 use crate::persist::store::{
-    Append, Load, NoPermit, Permit, Purpose, Replay, Store, Tickets, Urgency,
+    Append, Load, NoPermit, Payload, Permit, Purpose, Replay, Store, Tickets, Urgency,
 };
 use crate::protocol::supervisor::{Event, Graph};
 use crate::protocol::{SessionId, Timestamp};
@@ -133,7 +133,7 @@ impl Stream {
             let payload = array(rest.get(..n_fitting).unwrap_or_default());
             self.since.0 += 1;
             self.since.1 += payload.len();
-            self.hand_over(vec![payload], false, now).await?;
+            self.hand_over(Payload::Events(payload.into()), now).await?;
             first += n_fitting;
         }
         self.flushed().await
@@ -157,9 +157,9 @@ impl Stream {
         let text = serde_json::to_vec(graph);
         let text = text.map_err(|error| Fault::new(Code::NotDurable, error.to_string()))?;
         let part_max = self.frame_max / 2;
-        let parts = text.chunks(part_max.max(1)).map(<[u8]>::to_vec).collect();
-        self.hand_over(parts, true, now).await?;
-        self.since = (0, 0, text.len());
+        let bytes = text.len();
+        self.hand_over(Payload::snapshot(text, part_max), now).await?;
+        self.since = (0, 0, bytes);
         self.flushed().await
     }
 
@@ -168,20 +168,16 @@ impl Stream {
         self.told.settled.borrow().1.is_some()
     }
 
-    async fn hand_over(
-        &mut self,
-        payloads: Vec<Vec<u8>>,
-        snapshot: bool,
-        now: Timestamp,
-    ) -> Result<(), Fault> {
-        let bytes = payloads.iter().map(Vec::len).sum();
-        let purpose = if snapshot { Purpose::Snapshot } else { Purpose::Settle };
-        let permit = self.permit(bytes, purpose).await?;
+    async fn hand_over(&mut self, payload: Payload, now: Timestamp) -> Result<(), Fault> {
+        let purpose = match &payload {
+            Payload::Events(_) => Purpose::Settle,
+            Payload::Snapshot(_) => Purpose::Snapshot,
+        };
+        let permit = self.permit(payload.len(), purpose).await?;
         self.ticket += 1;
         let append = Append {
             ticket: self.ticket,
-            payloads,
-            snapshot,
+            payload,
             pending: false,
             urgency: Urgency::Now,
             time: now,

@@ -43,28 +43,28 @@ impl Labels {
     pub(crate) fn learn(&mut self, frame: &StoredFrame) -> Result<(), serde_json::Error> {
         if let FrameKind::Snapshot { .. } = frame.kind {
             if let Ok(Snapshot { created }) = serde_json::from_slice(&frame.payload) {
-                self.add(created);
+                self.add(&created);
             }
             return Ok(());
         }
         if frame.session == SessionId::SUPERVISOR {
             for event in serde_json::from_slice::<Vec<supervisor::Event>>(&frame.payload)? {
                 if let supervisor::Event::Provisioned(created) = event {
-                    self.add(created);
+                    self.add(&created);
                 }
             }
             return Ok(());
         }
         for event in serde_json::from_slice::<Vec<session::Event>>(&frame.payload)? {
             if let session::Event::Created(created) = event {
-                self.add(created);
+                self.add(&created);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, created: session::Created) {
-        self.0.insert(created.id, created.label);
+    fn add(&mut self, created: &session::Created) {
+        self.0.insert(created.id, created.label.clone());
     }
 
     /// The session of a label, or of an id.

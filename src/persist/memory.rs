@@ -10,16 +10,17 @@ use std::sync::{Arc, Weak};
 use dashmap::DashMap;
 
 use super::store::{
-    Append, FrameKind, Head, HistoryPage, Load, NoPermit, Permit, Purpose, RecoveryReport, Replay,
-    Store, StoredFrame, Tickets,
+    Append, FrameKind, Head, HistoryPage, Load, NoPermit, Payload, Permit, Purpose, RecoveryReport,
+    Replay, Store, StoredFrame, Tickets,
 };
 use crate::config::StoreConfig;
 use crate::error::{Code, Fault};
+use crate::protocol::hash::IdHash;
 use crate::protocol::{SessionId, Timestamp};
 
 /// Journals in memory. They end with the store.
 pub struct MemoryStore {
-    journals: DashMap<SessionId, Journal>,
+    journals: DashMap<SessionId, Journal, IdHash>,
     frame_max: usize,
     next_position: AtomicU64,
     closed: AtomicBool,
@@ -59,7 +60,7 @@ impl MemoryStore {
     /// A store without sessions. Of `config` it heeds `frame_max`.
     pub fn new(config: &StoreConfig) -> Self {
         MemoryStore {
-            journals: DashMap::new(),
+            journals: DashMap::default(),
             frame_max: config.frame_max,
             next_position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -72,12 +73,11 @@ impl MemoryStore {
     }
 
     fn check(&self, permit: &Permit, append: &Append) {
-        let bytes: usize = append.payloads.iter().map(Vec::len).sum();
-        assert!(bytes <= permit.bytes, "an append is larger than its permit");
-        let fits = append.payloads.iter().all(|payload| payload.len() <= self.frame_max);
+        assert!(append.payload.len() <= permit.bytes, "an append is larger than its permit");
+        let frames = append.payload.frames();
+        let fits = frames.iter().all(|frame| frame.len() <= self.frame_max);
         assert!(fits, "a payload is larger than a frame");
-        let whole = append.snapshot || append.payloads.len() == 1;
-        assert!(whole && !append.payloads.is_empty(), "an append of events is one frame");
+        assert!(!frames.is_empty(), "a snapshot has a part");
     }
 }
 
@@ -103,19 +103,22 @@ impl Journal {
     }
 
     fn write(&mut self, store: &MemoryStore, append: Append) {
-        let Append { payloads, pending, time, snapshot, .. } = append;
-        if snapshot {
-            let positions = payloads.iter().map(|payload| store.place(payload));
-            self.before_first = positions.last();
-            self.newest = self.before_first.map(|position| (position, pending));
-            self.frames = Vec::new();
-            self.snapshot = payloads;
-            return;
-        }
-        for payload in payloads {
-            let position = store.place(&payload);
-            self.newest = Some((position, pending));
-            self.frames.push(Frame { position, pending, time, payload });
+        let Append { payload, pending, time, .. } = append;
+        match payload {
+            Payload::Snapshot(parts) => {
+                let positions = parts.iter().map(|part| store.place(part));
+                self.before_first = positions.last();
+                self.newest = self.before_first.map(|position| (position, pending));
+                self.frames = Vec::new();
+                self.snapshot = parts.iter().map(|part| part.to_vec()).collect();
+            }
+            Payload::Events(frame) => {
+                let position = store.place(&frame);
+                self.newest = Some((position, pending));
+                // What is kept does not hold on to the buffer it came in.
+                let payload = frame.to_vec();
+                self.frames.push(Frame { position, pending, time, payload });
+            }
         }
     }
 
@@ -177,7 +180,7 @@ impl Store for MemoryStore {
             return Err(NoPermit::Fault(closed()));
         }
         match self.journals.get(&load.session) {
-            Some(journal) if journal.is_living(load) => Ok(Permit::new(load, bytes, || {})),
+            Some(journal) if journal.is_living(load) => Ok(Permit::unbounded(load, bytes)),
             Some(_) | None => Err(NoPermit::Fault(ended())),
         }
     }
@@ -254,6 +257,7 @@ impl Store for MemoryStore {
 mod tests {
     use std::sync::Mutex;
 
+    use bytes::Bytes;
     use uuid::Uuid;
 
     use super::*;
@@ -283,15 +287,14 @@ mod tests {
     }
 
     fn appends(store: &MemoryStore, load: Load, append: Append) {
-        let bytes = append.payloads.iter().map(Vec::len).sum();
+        let bytes = append.payload.len();
         store.append(store.permit(load, bytes, Purpose::Send).unwrap(), append);
     }
 
     fn frame(ticket: u64, payload: &[u8]) -> Append {
         Append {
             ticket,
-            payloads: vec![payload.to_vec()],
-            snapshot: false,
+            payload: Payload::Events(Bytes::copy_from_slice(payload)),
             pending: ticket.is_multiple_of(2),
             urgency: Urgency::Lazy,
             time: Timestamp(ticket),
@@ -325,7 +328,8 @@ mod tests {
         let load = store.begin(session(1), Arc::new(Told::default())).unwrap();
         append(&store, load, 1, b"old");
         let parts = vec![b"state 1".to_vec(), b"state 2".to_vec()];
-        let snapshot = Append { payloads: parts.clone(), snapshot: true, ..frame(2, b"") };
+        let payload = Payload::Snapshot(parts.iter().cloned().map(Bytes::from).collect());
+        let snapshot = Append { payload, ..frame(2, b"") };
         appends(&store, load, snapshot);
         append(&store, load, 3, b"new");
         let replay = store.replay(session(1)).unwrap();

@@ -7,7 +7,10 @@
 //! One frame is one transaction of one session. The store assigns positions and back pointers when
 //! it writes; callers name their frames by load and ticket.
 
+use std::any::Any;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::error::Fault;
 use crate::protocol::{SessionId, Timestamp};
@@ -53,20 +56,47 @@ pub struct Permit {
     pub load: Load,
     /// The payload bytes it covers.
     pub bytes: usize,
-    release: Option<Box<dyn FnOnce() + Send>>,
+    giver: Option<Arc<dyn Giver>>,
+    charge: Charge,
+}
+
+/// What a permit was charged, as its giver counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Charge {
+    /// Of the load's share, in bytes.
+    pub share: usize,
+    /// Of all bytes on their way.
+    pub bytes: usize,
+}
+
+/// Who gave a permit.
+pub trait Giver: Any + Send + Sync {
+    /// The permit was dropped, used or not.
+    fn give_back(&self, charge: Charge);
 }
 
 impl Permit {
-    /// A permit that calls `release` when it is dropped, used or not.
-    pub fn new(load: Load, bytes: usize, release: impl FnOnce() + Send + 'static) -> Self {
-        Permit { load, bytes, release: Some(Box::new(release)) }
+    /// A permit whose charge is given back when it is dropped, used or not.
+    pub fn new(load: Load, bytes: usize, giver: Arc<dyn Giver>, charge: Charge) -> Self {
+        Permit { load, bytes, giver: Some(giver), charge }
+    }
+
+    /// A permit of a store that has always room.
+    pub fn unbounded(load: Load, bytes: usize) -> Self {
+        Permit { load, bytes, giver: None, charge: Charge::default() }
+    }
+
+    /// Who gave it, where it is known to be a `G`.
+    pub(crate) fn giver<G: Giver>(&self) -> Option<Arc<G>> {
+        let giver: Arc<dyn Any + Send + Sync> = self.giver.clone()?;
+        giver.downcast().ok()
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(release) = self.release.take() {
-            release();
+        if let Some(giver) = self.giver.take() {
+            giver.give_back(self.charge);
         }
     }
 }
@@ -104,14 +134,52 @@ pub enum FrameKind {
     },
 }
 
+/// What one append writes. Slices of a larger buffer are welcome: nobody keeps them for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// One frame: a JSON array of events.
+    Events(Bytes),
+    /// All parts of one snapshot, in order; at least one.
+    Snapshot(Vec<Bytes>),
+}
+
+impl Payload {
+    /// A snapshot in parts of at most `part_max` bytes.
+    pub fn snapshot(state: Vec<u8>, part_max: usize) -> Self {
+        let mut rest = Bytes::from(state);
+        let mut parts = Vec::new();
+        while rest.len() > part_max.max(1) {
+            parts.push(rest.split_to(part_max.max(1)));
+        }
+        parts.push(rest);
+        Payload::Snapshot(parts)
+    }
+
+    /// What each frame holds, in order.
+    pub fn frames(&self) -> &[Bytes] {
+        match self {
+            Payload::Events(frame) => std::slice::from_ref(frame),
+            Payload::Snapshot(parts) => parts,
+        }
+    }
+
+    /// The length of all frames, in bytes.
+    pub fn len(&self) -> usize {
+        self.frames().iter().map(Bytes::len).sum()
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// One append: one frame of events, or all parts of one snapshot.
 pub struct Append {
     /// The caller's number for it; rises by one with each append of the load, from 1.
     pub ticket: u64,
-    /// The payloads: one for events, one or more for a snapshot, each at most `frame_max` bytes.
-    pub payloads: Vec<Vec<u8>>,
-    /// Whether the payloads are a snapshot's parts.
-    pub snapshot: bool,
+    /// What is written; each frame is at most `frame_max` bytes.
+    pub payload: Payload,
     /// Whether the session has pending work after this append.
     pub pending: bool,
     /// When it must be committed.

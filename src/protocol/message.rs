@@ -70,18 +70,25 @@ impl Body {
     /// The length of the body as JSON, in bytes, as the journal stores it.
     pub fn stored_len(&self) -> usize {
         match self {
-            Body::Text(text) => 2 + text.bytes().map(stored_byte).sum::<usize>(),
+            Body::Text(text) => 2 + text.len() + escapes(text.as_bytes()),
             Body::Json(json) => json.get().len(),
         }
     }
 }
 
-fn stored_byte(byte: u8) -> usize {
-    match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-        0x00..=0x1f => 6,
-        _ => 1,
-    }
+/// How many bytes the escapes of a text add to it. Written without branches, for it is asked of
+/// every body several times: 5 for a control character, of which those with a short escape need
+/// only 1, and 1 for a quote or a backslash.
+fn escapes(text: &[u8]) -> usize {
+    let added = |byte: &u8| {
+        let control = u32::from(*byte < 0x20);
+        let short = u32::from(matches!(*byte, 0x08 | 0x09 | 0x0a | 0x0c | 0x0d));
+        let marked = u32::from(*byte == b'"') | u32::from(*byte == b'\\');
+        5 * control - 4 * short + marked
+    };
+    // A chunk's sum fits, however large the text is.
+    let chunks = text.chunks(4_096).map(|chunk| chunk.iter().map(added).sum::<u32>() as usize);
+    chunks.sum()
 }
 
 impl PartialEq for Body {
@@ -155,5 +162,19 @@ impl Message {
     /// text plus a constant for everything around it, the same when writing and reading.
     pub fn size(&self) -> usize {
         Self::ENVELOPE + self.body.stored_len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_length_of_a_text_is_the_length_of_its_json() {
+        let all: String = (0..=0x2ff).filter_map(char::from_u32).collect();
+        for text in ["", "plain", "\u{1f600}\"\\", &all, &all.repeat(50)] {
+            let stored = Body::Text(text.to_owned()).stored_len();
+            assert_eq!(stored, serde_json::to_string(text).unwrap().len(), "{text:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! **Boundary**: no clock, no chance, no IO, no async and no log in here. Time and fresh ids are
 //! arguments; what must happen is returned.
 
+pub(crate) mod hash;
 pub mod id;
 pub mod message;
 pub mod session;

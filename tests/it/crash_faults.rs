@@ -9,7 +9,7 @@ use callboard::persist::sim_disk::{CallKind, DiskFault};
 use callboard::persist::{SimDisk, Store};
 use callboard::{Code, Fault};
 
-use callboard::persist::store::{Append, Permit, Purpose, Tickets, Urgency};
+use callboard::persist::store::{Append, Payload, Permit, Purpose, Tickets, Urgency};
 use callboard::protocol::{SessionId, Timestamp};
 
 use crate::archive::{Lived, SEATS, live, open, quick_or_long, recover_and_go_on, small};
@@ -205,8 +205,7 @@ fn m53_after_a_failed_group_no_later_frame_of_its_loads_is_written() {
 fn frame(ticket: u64) -> Append {
     Append {
         ticket,
-        payloads: vec![format!("[{ticket}]").into_bytes()],
-        snapshot: false,
+        payload: Payload::Events(format!("[{ticket}]").into_bytes().into()),
         pending: true,
         urgency: Urgency::Now,
         time: Timestamp(ticket),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use callboard::config::{Durability, History, StoreConfig};
 use callboard::error::Fault;
 use callboard::persist::log::{LogReader, LogStore};
-use callboard::persist::store::{Append, NoPermit, Purpose, Store, Tickets, Urgency};
+use callboard::persist::store::{Append, NoPermit, Payload, Purpose, Store, Tickets, Urgency};
 use callboard::persist::{Disk, RealDisk, SimDisk};
 use callboard::protocol::Timestamp;
 
@@ -106,8 +106,7 @@ fn f34_of_two_that_close_none_gives_the_directory_back_before_the_committer_has_
     let load = store.begin(id(1), told).unwrap();
     let append = Append {
         ticket: 1,
-        payloads: vec![b"[1]".to_vec()],
-        snapshot: false,
+        payload: Payload::Events(b"[1]".to_vec().into()),
         pending: false,
         urgency: Urgency::Lazy,
         time: Timestamp(1),

@@ -9,7 +9,7 @@ use callboard::error::Fault;
 use callboard::persist::Disk;
 use callboard::persist::log::LogStore;
 use callboard::persist::store::{
-    Append, Load, NoPermit, Purpose, Replay, SnapshotsWanted, Store, Tickets, Urgency,
+    Append, Load, NoPermit, Payload, Purpose, Replay, SnapshotsWanted, Store, Tickets, Urgency,
 };
 use callboard::protocol::{SessionId, Timestamp};
 
@@ -121,8 +121,7 @@ impl Session {
         self.ticket += 1;
         let append = Append {
             ticket: self.ticket,
-            payloads: vec![payload.to_vec()],
-            snapshot: false,
+            payload: Payload::Events(payload.to_vec().into()),
             pending: false,
             urgency,
             time: Timestamp(self.ticket),
@@ -154,13 +153,12 @@ impl Session {
     }
 
     pub(crate) fn snapshot(&mut self, store: &dyn Store, parts: &[&[u8]]) -> Result<u64, NoPermit> {
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        let permit = store.permit(self.load, bytes, Purpose::Snapshot)?;
+        let payload = Payload::Snapshot(parts.iter().map(|part| part.to_vec().into()).collect());
+        let permit = store.permit(self.load, payload.len(), Purpose::Snapshot)?;
         self.ticket += 1;
         let append = Append {
             ticket: self.ticket,
-            payloads: parts.iter().map(|part| part.to_vec()).collect(),
-            snapshot: true,
+            payload,
             pending: false,
             urgency: Urgency::Now,
             time: Timestamp(self.ticket),

@@ -66,7 +66,7 @@ fn fold(events: &[Event]) -> State {
 /// A session with something of everything: mail out and in, a dead message, an open turn.
 fn busy() -> Vec<Event> {
     vec![
-        Event::Created(created()),
+        Event::Created(created().into()),
         queued("b", 1),
         queued("b", 2),
         queued("b", 3),
@@ -96,7 +96,7 @@ fn m54_an_illegal_event_is_refused_and_changes_nothing() {
     refuses(&State::default(), &queued("b", 1), "creation comes first and once");
     let state = fold(&busy());
     let cases = [
-        (Event::Created(created()), "creation comes first and once"),
+        (Event::Created(created().into()), "creation comes first and once"),
         (queued("b", 3), "a queued number is not the next one"),
         (queued("b", 5), "a queued number is not the next one"),
         (queued("d", 2), "a queued number is not the next one"),
@@ -174,10 +174,10 @@ fn m54_turns_begin_in_order_with_the_next_attempt_of_what_is_in_front() {
 
 #[test]
 fn m37_a_closed_session_takes_nothing_any_more() {
-    let state = fold(&[Event::Created(created()), accepted("a", 1, 1, 0)]);
+    let state = fold(&[Event::Created(created().into()), accepted("a", 1, 1, 0)]);
     refuses(&state, &Event::Closed, "closed with accepted mail");
     let closed = fold(&[
-        Event::Created(created()),
+        Event::Created(created().into()),
         accepted("a", 1, 1, 0),
         dead(1, "a", (1, 1)),
         Event::Closed,
@@ -222,7 +222,7 @@ fn m34_a_raw_body_and_a_kept_state_survive_journal_and_snapshot_byte_for_byte() 
     };
     let kept = AgentState(serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
     let events = [
-        Event::Created(created()),
+        Event::Created(created().into()),
         Event::Accepted { from, n, arrival, settled, message: raw.into() },
         started(1, 1, &[1]),
         Event::Queued { target: id("b"), n: 1, message: message("s", "\u{0}\u{7f}\"\\ä😀") },

@@ -93,7 +93,7 @@ pub(crate) fn created() -> Created {
 
 impl Desk {
     pub(crate) fn new(limits: Limits) -> Self {
-        let state = State { created: Some(created()), ..State::default() };
+        let state = State { created: Some(created().into()), ..State::default() };
         let mut machine = Machine::new(state.clone(), limits.clone()).unwrap();
         let effects = machine.step([Input::Resume { load: 1 }], Timestamp(0));
         assert_eq!(effects, Effects::default());

@@ -161,7 +161,7 @@ impl World {
             let created =
                 Created { id: id(session), label, workspace: None, body: BodySpec::Driver };
             Rc::new(Slot {
-                durable: State { created: Some(created), ..State::default() },
+                durable: State { created: Some(created.into()), ..State::default() },
                 machine: None,
                 load: 0,
                 orphaned: false,

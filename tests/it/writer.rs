@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use callboard::Fault;
 use callboard::persist::Store;
 use callboard::persist::store::{
-    Append, Load, NoPermit, Purpose, SnapshotsWanted, Tickets, Urgency,
+    Append, Load, NoPermit, Payload, Purpose, SnapshotsWanted, Tickets, Urgency,
 };
 use callboard::protocol::{SessionId, Timestamp};
 
@@ -173,8 +173,7 @@ impl Writer {
         let urgency = if lazy { Urgency::Lazy } else { Urgency::Now };
         let append = Append {
             ticket: 0,
-            payloads: vec![payload],
-            snapshot: false,
+            payload: Payload::Events(payload.into()),
             pending,
             urgency,
             time: Timestamp(order),
@@ -187,16 +186,17 @@ impl Writer {
         let events = &truth.journals[seat].events;
         let Some(last) = events.last() else { return };
         let (pending, time) = (last.pending, Timestamp(last.order));
-        let payloads = snapshot_of(events, parts);
+        let parts = snapshot_of(events, parts).into_iter().map(Into::into).collect();
         drop(truth);
-        let append = Append { ticket: 0, payloads, snapshot: true, pending, urgency, time };
+        let append =
+            Append { ticket: 0, payload: Payload::Snapshot(parts), pending, urgency, time };
         self.append(seat, append, Purpose::Snapshot, None);
     }
 
     /// Without a permit nothing is noted: the state stays untouched.
     fn append(&mut self, seat: usize, mut append: Append, purpose: Purpose, event: Option<Event>) {
         let Some((load, tickets)) = &mut self.loads[seat] else { return };
-        let bytes = append.payloads.iter().map(Vec::len).sum();
+        let bytes = append.payload.len();
         let mut permit = self.store.permit(*load, bytes, purpose);
         if matches!(permit, Err(NoPermit::Wait)) {
             self.store.urge();

@@ -6,9 +6,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::core::Public;
-use super::heads::{Entry, IdHash};
+use super::heads::Entry;
 use super::segment::Segments;
 use crate::protocol::SessionId;
+use crate::protocol::hash::IdHash;
 
 /// Segments that a log may have beside twice its live bytes.
 const SPARE: u64 = 4;

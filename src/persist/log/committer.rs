@@ -25,6 +25,7 @@ use super::segment::lock;
 use super::tail::Tail;
 use crate::config::Durability;
 use crate::error::{Code, Fault};
+use crate::persist::store::Payload;
 
 /// See the file.
 pub(crate) struct Committer {
@@ -210,8 +211,10 @@ impl Committer {
         }
         let Some(written) = self.written.get_mut(slot) else { return true };
         let append = &waiting.append;
-        let parts = append.payloads.len() as u32;
-        while let Some(payload) = append.payloads.get(waiting.next) {
+        let frames = append.payload.frames();
+        let snapshot = matches!(append.payload, Payload::Snapshot(_));
+        let parts = frames.len() as u32;
+        while let Some(payload) = frames.get(waiting.next) {
             let most = if group.is_empty() { room } else { most };
             if group.len_with(payload.len()) > most {
                 return false;
@@ -219,11 +222,8 @@ impl Committer {
             if waiting.next == 0 {
                 waiting.as_of = *written;
             }
-            let part = append.snapshot.then_some(Part {
-                part: waiting.next as u32,
-                parts,
-                as_of: waiting.as_of,
-            });
+            let part =
+                snapshot.then_some(Part { part: waiting.next as u32, parts, as_of: waiting.as_of });
             let frame = FrameHeader {
                 position: group.next_position(),
                 run: self.run,

@@ -23,9 +23,9 @@ pub(crate) struct Core {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) segments: Segments,
     pub(crate) public: Mutex<Public>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) loads: Loads,
-    pub(crate) room: Room,
+    pub(crate) room: Arc<Room>,
     pub(crate) wanted: Arc<dyn SnapshotsWanted>,
     pub(crate) report: RecoveryReport,
     /// Bytes of log in use.
@@ -57,14 +57,15 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Self {
-        let room = Room::new(&parts.config, parts.segments.size);
+        let room = Arc::new(Room::new(&parts.config, parts.segments.size));
+        let queue = Arc::new(parts.queue);
         Core {
             config: parts.config,
             disk: parts.disk,
             segments: parts.segments,
             public: Mutex::new(Public { heads: parts.heads, ..Public::default() }),
-            queue: parts.queue,
-            loads: Loads::default(),
+            loads: Loads::new(Arc::clone(&room), Arc::clone(&queue)),
+            queue,
             room,
             wanted: parts.wanted,
             report: parts.report,

@@ -4,10 +4,10 @@
 //! are written, while the log is scanned, and when it is read from the saved heads.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::frame::{FrameHeader, Part};
 use crate::protocol::SessionId;
+use crate::protocol::hash::IdHash;
 
 /// A session's place in the table; never changes while the store is open.
 pub(crate) type Slot = u32;
@@ -218,33 +218,4 @@ fn take_part(
     entry.as_of = attempt.as_of;
     entry.low = attempt.first;
     entry.bytes = attempt.bytes;
-}
-
-/// Hashes ids, which are spread evenly already.
-pub(crate) type IdHash = BuildHasherDefault<IdHasher>;
-
-/// See [`IdHash`].
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            for (to, from) in word.iter_mut().zip(chunk) {
-                *to = *from;
-            }
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(26) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, _: usize) {}
 }

@@ -4,17 +4,21 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::heads::{IdHash, Slot};
+use super::heads::Slot;
+use super::queue::Queue;
+use super::room::Room;
 use super::segment::lock;
 use crate::error::{Code, Fault};
-use crate::persist::store::{Load, Tickets};
+use crate::persist::store::{Charge, Giver, Load, Tickets};
 use crate::protocol::SessionId;
+use crate::protocol::hash::IdHash;
 
 const OPEN: u8 = 0;
 const ENDING: u8 = 1;
 const FAILED: u8 = 2;
+const OVER: u8 = 3;
 
 /// One load, shared by its permits, its appends and the committer.
 pub(crate) struct LoadCell {
@@ -28,6 +32,16 @@ pub(crate) struct LoadCell {
     state: AtomicU8,
     group: AtomicU64,
     place: AtomicU32,
+    room: Arc<Room>,
+    queue: Arc<Queue>,
+}
+
+impl Giver for LoadCell {
+    fn give_back(&self, charge: Charge) {
+        if self.room.give_back(self, charge) {
+            self.queue.poke();
+        }
+    }
 }
 
 impl LoadCell {
@@ -38,12 +52,17 @@ impl LoadCell {
 
     /// A ticket failed: every later frame is refused.
     pub(crate) fn fail(&self) {
-        self.state.store(FAILED, Ordering::Release);
+        self.state.fetch_max(FAILED, Ordering::Release);
     }
 
     /// Whether a ticket failed or the end was reached.
     pub(crate) fn has_failed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == FAILED
+        self.state.load(Ordering::Acquire) >= FAILED
+    }
+
+    /// Whether the end was said: nobody is told any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OVER
     }
 
     /// Whether permits are given.
@@ -65,13 +84,31 @@ impl LoadCell {
 }
 
 /// The loads that have not ended.
-#[derive(Default)]
 pub(crate) struct Loads {
-    cells: Mutex<HashMap<SessionId, Arc<LoadCell>, IdHash>>,
+    /// In shards, for every arbiter looks here before each frame.
+    shards: [Mutex<Shard>; N_SHARDS],
     last: AtomicU64,
+    room: Arc<Room>,
+    queue: Arc<Queue>,
 }
 
+type Shard = HashMap<SessionId, Arc<LoadCell>, IdHash>;
+
+const N_SHARDS: usize = 64;
+
 impl Loads {
+    /// Loads whose permits are charged to `room`, and whose committer waits at `queue`.
+    pub(crate) fn new(room: Arc<Room>, queue: Arc<Queue>) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Loads { shards, last: AtomicU64::new(0), room, queue }
+    }
+
+    fn shard(&self, session: SessionId) -> MutexGuard<'_, Shard> {
+        let place = session.as_u128() as usize % N_SHARDS;
+        #[expect(clippy::indexing_slicing, reason = "the place is below the length")]
+        lock(&self.shards[place])
+    }
+
     /// Begins a load.
     ///
     /// # Errors
@@ -82,7 +119,7 @@ impl Loads {
         slot: Slot,
         tickets: Arc<dyn Tickets>,
     ) -> Result<Load, Fault> {
-        let mut cells = lock(&self.cells);
+        let mut cells = self.shard(session);
         if cells.contains_key(&session) {
             return Err(Fault::new(
                 Code::StoreUnusable,
@@ -100,6 +137,8 @@ impl Loads {
             state: AtomicU8::new(OPEN),
             group: AtomicU64::new(0),
             place: AtomicU32::new(0),
+            room: Arc::clone(&self.room),
+            queue: Arc::clone(&self.queue),
         };
         cells.insert(session, Arc::new(cell));
         Ok(load)
@@ -107,13 +146,14 @@ impl Loads {
 
     /// The cell of a load that has not ended.
     pub(crate) fn get(&self, load: Load) -> Option<Arc<LoadCell>> {
-        lock(&self.cells).get(&load.session).filter(|cell| cell.load == load).cloned()
+        self.shard(load.session).get(&load.session).filter(|cell| cell.load == load).cloned()
     }
 
     /// The load has ended: the next may begin.
     pub(crate) fn remove(&self, load: Load) {
-        let mut cells = lock(&self.cells);
-        if cells.get(&load.session).is_some_and(|cell| cell.load == load) {
+        let mut cells = self.shard(load.session);
+        if let Some(cell) = cells.get(&load.session).filter(|cell| cell.load == load) {
+            cell.state.store(OVER, Ordering::Release);
             cells.remove(&load.session);
         }
     }

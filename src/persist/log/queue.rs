@@ -26,7 +26,7 @@ pub(crate) struct Waiting {
 /// One thing handed to the committer.
 pub(crate) enum Item {
     /// Frames.
-    Append(Box<Waiting>),
+    Append(Waiting),
     /// The load ends after everything before.
     End(Arc<LoadCell>, Box<dyn FnOnce() + Send>),
 }
@@ -84,7 +84,7 @@ impl Queue {
     }
 
     /// Hands an item over; whether it must be committed now. A closed queue gives it back.
-    pub(crate) fn push(&self, item: Item) -> Result<bool, Item> {
+    pub(crate) fn push(&self, item: Item) -> Result<bool, Box<Item>> {
         let lazy = match &item {
             Item::Append(waiting) => waiting.append.urgency == Urgency::Lazy,
             Item::End(..) => false,
@@ -105,7 +105,7 @@ impl Queue {
             // A first lazy append sets a deadline, which the sleeper must see.
             !lazy || inner.lazy_since == Some(now)
         });
-        refused.map_or(Ok(!lazy), Err)
+        refused.map_or(Ok(!lazy), |item| Err(Box::new(item)))
     }
 
     /// Nothing is taken in any more.

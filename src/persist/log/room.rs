@@ -12,7 +12,7 @@ use super::load::LoadCell;
 use super::segment::lock;
 use crate::config::StoreConfig;
 use crate::error::{Code, Fault};
-use crate::persist::store::Purpose;
+use crate::persist::store::{Charge, Purpose};
 
 /// Bytes of log for a frame beside its payload, about.
 const FRAME_COST: u64 = 112;
@@ -105,7 +105,7 @@ impl Room {
     }
 
     /// Takes a slot and bytes; gives what was charged, to be given back.
-    pub(crate) fn take(&self, cell: &LoadCell, bytes: usize) -> Option<(usize, usize)> {
+    pub(crate) fn take(&self, cell: &LoadCell, bytes: usize) -> Option<Charge> {
         let share = bytes.max(self.share_least).min(self.share_max);
         let charge = bytes.min(self.bytes_max / 2);
         if !add_within(&self.slots, 1, self.slots_max) {
@@ -120,14 +120,14 @@ impl Room {
             self.bytes.fetch_sub(charge, Ordering::AcqRel);
             return None;
         }
-        Some((share, charge))
+        Some(Charge { share, bytes: charge })
     }
 
     /// Gives back what [`Room::take`] charged. Whether somebody waits for it.
-    pub(crate) fn give_back(&self, cell: &LoadCell, (share, charge): (usize, usize)) -> bool {
+    pub(crate) fn give_back(&self, cell: &LoadCell, charge: Charge) -> bool {
         self.slots.fetch_sub(1, Ordering::AcqRel);
-        self.bytes.fetch_sub(charge, Ordering::AcqRel);
-        cell.bytes.fetch_sub(share, Ordering::AcqRel);
+        self.bytes.fetch_sub(charge.bytes, Ordering::AcqRel);
+        cell.bytes.fetch_sub(charge.share, Ordering::AcqRel);
         self.n_waiting.load(Ordering::Acquire) > 0
     }
 

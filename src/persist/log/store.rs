@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::committer::{Committer, Start};
 use super::core::{Core, Parts};
 use super::keeper::Keeper;
-use super::load::has_ended;
+use super::load::{LoadCell, has_ended};
 use super::meta::{corrupt, unusable};
 use super::open::{Opened, open};
 use super::queue::{Clock, Item, Queue, Stop, Waiting};
@@ -222,33 +222,26 @@ impl Store for LogStore {
             charge = if has_space { core.room.take(&cell, bytes) } else { None };
         }
         let Some(charge) = charge else { return Err(NoPermit::Wait) };
-        let core = core.clone();
-        Ok(Permit::new(load, bytes, move || {
-            if core.room.give_back(&cell, charge) {
-                core.queue.poke();
-            }
-        }))
+        Ok(Permit::new(load, bytes, cell, charge))
     }
 
     fn append(&self, permit: Permit, append: Append) {
-        let bytes: usize = append.payloads.iter().map(Vec::len).sum();
-        assert!(bytes <= permit.bytes, "an append is covered by its permit");
-        let frame_max = self.core.config.frame_max;
-        let fits = append.payloads.iter().all(|payload| payload.len() <= frame_max);
+        assert!(append.payload.len() <= permit.bytes, "an append is covered by its permit");
+        let (frames, frame_max) = (append.payload.frames(), self.core.config.frame_max);
+        let fits = frames.iter().all(|frame| frame.len() <= frame_max);
         assert!(fits, "a payload is at most frame_max bytes");
-        let one = append.payloads.len() == 1 || (append.snapshot && !append.payloads.is_empty());
-        assert!(one, "an append is one frame, or the parts of one snapshot");
-        let Some(cell) = self.core.loads.get(permit.load) else {
+        assert!(!frames.is_empty(), "a snapshot has a part");
+        let Some(cell) = permit.giver::<LoadCell>().filter(|cell| !cell.is_over()) else {
             tracing::debug!("an append was dropped: its load had ended, and said so");
             return;
         };
         let waiting = Waiting { cell, append, permit, next: 0, as_of: 0 };
-        match self.core.queue.push(Item::Append(Box::new(waiting))) {
+        match self.core.queue.push(Item::Append(waiting)) {
             Ok(true) => self.drive(),
-            Ok(false) | Err(Item::End(..)) => {}
-            Err(Item::Append(waiting)) => {
+            Ok(false) => {}
+            Err(refused) => {
+                let Item::Append(Waiting { cell, append, .. }) = *refused else { return };
                 let closed = Fault::new(Code::Closed, "the store is closed");
-                let Waiting { cell, append, .. } = *waiting;
                 cell.tickets.settled(cell.load.number, append.ticket, Err(closed));
             }
         }
@@ -265,8 +258,8 @@ impl Store for LogStore {
         cell.begin_to_end();
         match self.core.queue.push(Item::End(cell, ended)) {
             Ok(_) => self.drive(),
-            Err(Item::Append(_)) => {}
-            Err(Item::End(_, ended)) => {
+            Err(refused) => {
+                let Item::End(_, ended) = *refused else { return };
                 self.core.loads.remove(load);
                 ended();
             }

@@ -9,7 +9,7 @@ use super::store::LogStore;
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Code, Fault};
 use crate::persist::SimDisk;
-use crate::persist::store::{Append, Purpose, SnapshotsWanted, Store, Tickets, Urgency};
+use crate::persist::store::{Append, Payload, Purpose, SnapshotsWanted, Store, Tickets, Urgency};
 use crate::protocol::{SessionId, Timestamp};
 
 struct Silent;
@@ -56,8 +56,7 @@ fn without_a_flush_nobody_is_waited_for() {
         let permit = store.permit(load, 3, Purpose::Settle).unwrap();
         let append = Append {
             ticket,
-            payloads: vec![b"[1]".to_vec()],
-            snapshot: false,
+            payload: Payload::Events(b"[1]".to_vec().into()),
             pending: false,
             urgency: Urgency::Now,
             time: Timestamp(ticket),

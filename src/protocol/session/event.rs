@@ -18,7 +18,7 @@ use crate::protocol::message::Message;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
     /// The session exists. Always the first.
-    Created(Created),
+    Created(Arc<Created>),
     /// A message for `target` is in the outbox.
     Queued {
         /// The target.

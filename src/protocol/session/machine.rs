@@ -5,6 +5,8 @@
 //!
 //! The rules themselves stand by subject: `outbox`, `inbox`, `turn`, `report`.
 
+use std::sync::Arc;
+
 use super::event::{Created, Event};
 use super::fold::Illegal;
 use super::input::{Action, Effects, Input, Inspection, Status};
@@ -23,7 +25,7 @@ pub struct Machine {
     label: Label,
     pub(super) state: State,
     pub(super) live: Live,
-    pub(super) limits: Limits,
+    pub(super) limits: Arc<Limits>,
     pub(super) frame_max: usize,
 }
 
@@ -44,7 +46,8 @@ impl Machine {
     ///
     /// # Errors
     /// [`Illegal`] for a state without its first event.
-    pub fn new(state: State, limits: Limits) -> Result<Self, Illegal> {
+    pub fn new(state: State, limits: impl Into<Arc<Limits>>) -> Result<Self, Illegal> {
+        let limits = limits.into();
         let created = state.created.as_ref().ok_or(Illegal("no session was created"))?;
         let (id, label) = (created.id, created.label.clone());
         let live = Live::resumed(&state, 0);
@@ -59,9 +62,11 @@ impl Machine {
     }
 
     /// A session that is being made: its first frame, and the machine that goes on from it.
-    pub fn create(created: Created, limits: Limits, load: u64) -> (Self, Effects) {
+    pub fn create(created: Created, limits: impl Into<Arc<Limits>>, load: u64) -> (Self, Effects) {
+        let limits = limits.into();
         let (id, label) = (created.id, created.label.clone());
-        let state = State { created: Some(created.clone()), ..State::default() };
+        let created = Arc::new(created);
+        let state = State { created: Some(Arc::clone(&created)), ..State::default() };
         let live = Live { load, appended: 1, ..Live::default() };
         let events = vec![Event::Created(created)];
         let effects = Effects { events, ticket: 1, urgent: true, ..Effects::default() };
@@ -103,6 +108,14 @@ impl Machine {
     /// Everybody who may wait for an answer of this session: whose mail or outcomes it has seen.
     pub fn heard(&self) -> impl Iterator<Item = SessionId> {
         self.state.marks.keys().chain(self.state.noted.keys()).copied()
+    }
+
+    /// Gives back the room of lists that have grown and are empty again.
+    pub fn slim(&mut self) {
+        self.live.deferred.shrink_to_fit();
+        self.live.moves.shrink_to_fit();
+        self.live.closing.shrink_to_fit();
+        self.state.inbox.shrink_to_fit();
     }
 
     /// Messages of this load that were offered again after they were decided.

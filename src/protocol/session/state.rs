@@ -17,7 +17,7 @@ use crate::protocol::message::Message;
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// How it was made; none before its first event.
-    pub created: Option<Created>,
+    pub created: Option<Arc<Created>>,
     /// Whether it is closed.
     pub closed: bool,
     /// The outbox, by target.
