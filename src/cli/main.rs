@@ -37,6 +37,11 @@ fn log() -> Result<(), Failure> {
     };
     let text = wanted.to_str().ok_or_else(|| malformed("it is not UTF-8 text".to_owned()))?;
     let filter = EnvFilter::builder().parse(text).map_err(|error| malformed(error.to_string()))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Whoever reads stderr may go away: that must not end the thread that has something to say.
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false)
+        .init();
     Ok(())
 }

@@ -19,11 +19,18 @@ pub(super) fn sentence(message: &str) -> String {
     }
     if let Some(rest) = message.strip_prefix("invalid type: ") {
         let (found, wanted) = parted(rest);
-        return format!("{} stands here where {} is needed", kind(found), want(wanted));
+        let (kind, wanted) = (kind(found), want(wanted));
+        if wanted.starts_with(kind) {
+            return format!("this number is out of range: {wanted} is needed");
+        }
+        return format!("{kind} stands here where {wanted} is needed");
     }
     if let Some(rest) = message.strip_prefix("invalid value: integer ") {
         let (number, wanted) = parted(rest);
         return format!("{} is not {}", number.trim_matches('`'), want(wanted));
+    }
+    if message == "wanted string or table" {
+        return "the name of an agent is needed here".to_owned();
     }
     message
 }
@@ -52,7 +59,6 @@ fn want(wanted: &str) -> &str {
         "u64" | "usize" => "a whole number from 0 on",
         "a string" | "string" => "text",
         "a sequence" => "a list",
-        "string or table" | "string or map" | "enum Kind" => "the name of an agent",
         other if other.starts_with("struct ") => "a table",
         other => other,
     }
@@ -75,6 +81,11 @@ mod tests {
                 "true or false stands here where a whole number from 0 on is needed",
             ),
             ("invalid value: integer `-1`, expected u64", "-1 is not a whole number from 0 on"),
+            (
+                "invalid type: integer `99999999999999999999` as i128, expected u64",
+                "this number is out of range: a whole number from 0 on is needed",
+            ),
+            ("wanted string or table", "the name of an agent is needed here"),
             ("key with no value", "key with no value"),
         ] {
             assert_eq!(sentence(message), told);

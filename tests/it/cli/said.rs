@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::program::{Finished, assert_sound, callboard, finished};
+use super::program::{Finished, Running, assert_sound, callboard, finished};
 
 const TRACE: &str = "1 2 10\n2 1 11\n3 1 12\n";
 
@@ -64,6 +64,19 @@ fn a_log_is_written_where_it_is_asked_for_and_a_malformed_filter_is_refused() {
         assert!(refused.err.starts_with(&says), "{refused:?}");
         assert_eq!(refused.err.lines().count(), 1, "{refused:?}");
     }
+}
+
+#[test]
+fn a_log_whose_reader_has_gone_away_holds_up_nothing() {
+    let home = tempfile::tempdir().expect("a directory");
+    let trace = written(home.path(), "trace.txt", TRACE);
+    let mut command = callboard(["replay", trace.to_str().unwrap(), "--durability", "memory"]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    command.env("CALLBOARD_LOG", "debug").stderr(writer);
+    let run = Running::start(command).finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.out.contains("handled"), "{run:?}");
 }
 
 #[test]
