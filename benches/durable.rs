@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use callboard::bus::{Bus, Observer};
 use callboard::config::History;
 use callboard::protocol::{Draft, Message};
+use callboard::sim::limit::{self, Work};
 use callboard::{Config, Durability};
 use tokio::sync::mpsc;
 
 const SESSIONS: usize = 1_000;
 const BODY: usize = 256;
-const RECORD: usize = 400;
 const TIME: Duration = Duration::from_secs(6);
 const LONE: usize = 300;
 
@@ -31,8 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut ours, mut limits, mut lone, mut flushes) = (vec![], vec![], vec![], vec![]);
     for _ in 0..measure::rounds() {
         let dir = measure::scratch()?;
-        limits.push(measure::limit(dir.path(), RECORD, 1_000, TIME)?.records_per_s / 2.0);
-        flushes.push(measure::limit(dir.path(), RECORD, 1, TIME / 6)?.group_p50.as_secs_f64());
+        limits.push(limit::measure(dir.path(), Work::of_bodies(BODY, TIME))?.messages_per_s);
+        let alone = Work { group: 1, ..Work::of_bodies(BODY, TIME / 6) };
+        flushes.push(limit::measure(dir.path(), alone)?.group_p50_us as f64 / 1e6);
         ours.push(runtime.block_on(messages_per_s(dir.path()))?);
         let dir = measure::scratch()?;
         lone.push(runtime.block_on(lone_sender(dir.path()))?.as_secs_f64());

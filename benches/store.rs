@@ -16,6 +16,7 @@ use callboard::persist::store::{
 };
 use callboard::persist::{LogStore, RealDisk};
 use callboard::protocol::{SessionId, Timestamp};
+use callboard::sim::limit::{self, Work};
 
 const WRITERS: usize = 1_000;
 const FRAME: usize = 400;
@@ -27,7 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut ours, mut limits) = (Vec::new(), Vec::new());
     for _ in 0..measure::rounds() {
         let dir = measure::scratch()?;
-        limits.push(measure::limit(dir.path(), FRAME, WRITERS, TIME)?.records_per_s);
+        limits.push(
+            limit::measure(dir.path(), Work { record: FRAME, group: WRITERS, time: TIME })?
+                .records_per_s,
+        );
         ours.push(frames_per_s()?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&limits).map(|(ours, limit)| ours / limit).collect();

@@ -12,9 +12,10 @@ use tokio::sync::oneshot;
 pub use self::open::Builder;
 pub use crate::actors::agent::{Agent, AgentError, Factory, Next, Seed, StepFuture};
 pub use crate::actors::control::Receipt;
-use crate::actors::control::{Control, Reply};
+use crate::actors::control::Reply;
 use crate::actors::driver;
 pub use crate::actors::driver::{Driver, Taken};
+use crate::actors::load;
 pub use crate::actors::observer::Observer;
 pub use crate::actors::progress::Progress;
 use crate::actors::request::Request;
@@ -22,9 +23,9 @@ use crate::actors::shared::Shared;
 pub use crate::actors::turn::Turn;
 use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::persist::store::{RecoveryReport, StoredFrame};
-use crate::protocol::session::Created;
 pub use crate::protocol::session::state::{Counts, Item};
 pub use crate::protocol::session::{AgentState, BodySpec, Event, Inspection, Status};
+use crate::protocol::session::{Created, State};
 use crate::protocol::supervisor::rules;
 pub use crate::protocol::supervisor::{Origin, Phase, Record};
 use crate::protocol::{Draft, Label, SessionId, Timestamp, Workspace};
@@ -239,13 +240,36 @@ impl Bus {
         Driver::attach(&self.house.shared, id).await
     }
 
-    /// A session's state of affairs, as it is on disk, without messaging it.
+    /// A session's state of affairs, as it is on disk, without messaging it. One that is not in
+    /// memory is not loaded for this: its journal is read.
     ///
     /// # Errors
     /// `NOT_FOUND`; `JOURNAL_CORRUPT` for a damaged one.
+    ///
+    /// # Cancel safety
+    /// Safe.
     pub async fn inspect(&self, id: SessionId) -> Result<Inspection, Error> {
-        self.known(id).await?;
-        self.house.shared.call(id, |reply| Control::Inspect { reply }).await
+        let record = self.ask(|reply| Request::Known { id, reply }).await?;
+        let inspection = match self.house.shared.look(id).await? {
+            Some(inspection) => inspection,
+            None => self.read(&record).await?,
+        };
+        Ok(Inspection { status: record.status(inspection.status), ..inspection })
+    }
+
+    /// What the journal of a session says that is not in memory.
+    async fn read(&self, record: &Record) -> Result<Inspection, Error> {
+        let Created { id, label, .. } = &record.created;
+        let (id, store) = (*id, Arc::clone(&self.house.shared.store));
+        let state = open::blocking(move || load::fold(&*store, id)).await??;
+        match state {
+            Some(state) => Ok(state.inspection((id, label), false)),
+            // One that could not be made has no journal.
+            None if record.phase == Phase::Failed => {
+                Ok(State::default().inspection((id, label), false))
+            }
+            None => Err(Refused::not_found().into()),
+        }
     }
 
     /// A page of a session's events, newest first.
@@ -284,7 +308,8 @@ impl Bus {
     }
 
     /// Sessions that have come to a stand since this bus was opened: failed, without their agent,
-    /// or damaged. What they have accepted stays in their journals.
+    /// or damaged. What they have accepted stays in their journals, but for the failed: that is
+    /// dead.
     pub fn n_stranded(&self) -> u64 {
         self.house.shared.n_stranded()
     }

@@ -135,7 +135,7 @@ fn attend(local: &Rc<Local>, cell: &Arc<Cell>) {
         Phase::Cold => {
             if local.shared.is_closing() {
                 cell.shut();
-            } else if cell.has_input() {
+            } else if cell.has_more_than_looks() {
                 load::begin(local, cell);
             }
         }

@@ -168,9 +168,9 @@ impl Resident {
     /// The agent asks, within a step, what has arrived.
     pub(super) fn body_asks(&mut self, reply: Reply<()>) {
         match &mut self.body {
-            Body::Agent(AgentBody { place: Place::Stepping(_), asking, .. }) => {
+            Body::Agent(AgentBody { place: Place::Stepping(run), asking, .. }) => {
                 asking.push_back(reply);
-                self.batch.push_back(Input::Steer);
+                self.batch.push_back(Input::Steer { turn: run.turn });
             }
             Body::Absent | Body::Driver(_) | Body::Agent(_) => {
                 answer(reply, Err(Ended::Closed.into()));
@@ -270,7 +270,7 @@ impl Resident {
                 return self.park_stepping(agent, turn);
             }
             Ok(Next::Step) => {
-                self.batch.push_back(Input::Steer);
+                self.batch.push_back(Input::Steer { turn: turn.number() });
                 return self.park(agent, turn);
             }
             Ok(Next::End) => self.end_of(&*agent, &turn, false),
@@ -284,10 +284,11 @@ impl Resident {
                 self.park(agent, turn);
             }
             Err(error) => {
+                let number = turn.number();
                 drop(turn);
                 // A panic in an agent's drop must not end the actor.
                 drop(catch_unwind(AssertUnwindSafe(|| drop(agent))));
-                self.body_failed(error);
+                self.body_failed(number, error);
             }
         }
     }
@@ -315,7 +316,8 @@ impl Resident {
             return Err(AgentError::new("AGENT_STATE_TOO_LARGE", text));
         }
         let ready = self.stop_at.is_none();
-        let end = End { state, sends: turn.staged(), again, ready, firm: false };
+        let (turn, sends) = (turn.number(), turn.staged());
+        let end = End { turn, state, sends, again, ready, firm: false };
         let input = [Input::End(end)];
         let fits = self.machine.fit(&input, config.store.frame_max).bytes <= config.store.frame_max;
         let [Input::End(end)] = input else {
@@ -341,10 +343,11 @@ impl Resident {
         held
     }
 
-    fn body_failed(&mut self, error: AgentError) {
+    fn body_failed(&mut self, turn: u64, error: AgentError) {
         tracing::warn!(session = %self.machine.label(), code = %error.code, "a turn failed");
         self.outgoing.borrow_mut().give_back_grants();
-        self.batch.push_back(Input::Fail(Failure::from(error)));
+        let failure = Failure::from(error);
+        self.batch.push_back(Input::Fail { turn, failure });
         let Body::Agent(body) = &self.body else { return };
         let factory = Arc::clone(&body.factory);
         self.body = self.with_agent(factory);

@@ -36,7 +36,7 @@ impl Resident {
             }
             Action::Inspected { call, inspection } => {
                 if let Some(Caller::Inspect(reply)) = self.callers.remove(&call.0) {
-                    answer(reply, Ok(*inspection));
+                    answer(reply, Ok(Some(*inspection)));
                 }
             }
         }

@@ -1,5 +1,5 @@
 //! A session's inbox beside its actor: two lanes, the pending counter, the flushed ticket, the
-//! phase. It lives as long as the session, whether that is loaded or not.
+//! phase. It is there whenever the session is loaded, or anything is on its way to it.
 //!
 //! **Invariant**: the control lane is never refused; the mail lane is bounded, and a sender that
 //! was turned away is called when there is room. A push wakes the session, once until it has
@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use super::control::{Control, Reply};
+use super::outgoing::answer;
 use super::proof::Proof;
 use super::quiet::Unquiet;
 use super::room::Room;
@@ -40,6 +41,8 @@ pub struct Cell {
     phase: Mutex<Phase>,
     /// Opened without its agent from now on.
     failed: AtomicBool,
+    /// It has failed, and that is recorded: what it has accepted is dead.
+    for_good: AtomicBool,
     /// Raised when the ways to this session are revoked.
     epoch: AtomicU64,
     pub(super) room: Room,
@@ -128,6 +131,7 @@ impl Cell {
             waker: Mutex::new(None),
             phase: Mutex::new(Phase::Cold),
             failed: AtomicBool::new(false),
+            for_good: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             room: Room::new(config.limits.pending_max),
             proof: Proof::default(),
@@ -237,7 +241,7 @@ impl Cell {
     pub(super) fn take_word(&self) -> Option<Control> {
         let mut lanes = self.lanes();
         let is_word = |control: &Control| {
-            matches!(control, Control::Respawn | Control::Withhold | Control::Fail)
+            matches!(control, Control::Respawn | Control::Withhold | Control::Fail { .. })
         };
         let place = lanes.control.iter().position(is_word)?;
         lanes.control.remove(place)
@@ -272,6 +276,25 @@ impl Cell {
     pub(super) fn has_input(&self) -> bool {
         let lanes = self.lanes();
         !lanes.control.is_empty() || !lanes.mail.is_empty()
+    }
+
+    /// Whether anything waits in the lanes that needs the session in memory. Whoever only looks at
+    /// it is told otherwise, and not called for.
+    pub(super) fn has_more_than_looks(&self) -> bool {
+        let mut lanes = self.lanes();
+        let looks = |control: &Control| matches!(control, Control::Inspect { .. });
+        if !lanes.mail.is_empty() || !lanes.control.iter().all(looks) {
+            return true;
+        }
+        let looks = std::mem::take(&mut lanes.control);
+        drop(lanes);
+        for look in looks {
+            if let Control::Inspect { reply } = look {
+                answer(reply, Ok(None));
+            }
+        }
+        self.settle_down();
+        false
     }
 
     /// Counts the session as quiet, unless something waits in the lanes. It takes no more room than
@@ -324,6 +347,20 @@ impl Cell {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
+    /// Whether the session is not in memory and nothing calls it there.
+    pub(super) fn is_cold(&self) -> bool {
+        self.phase() == Phase::Cold && !self.has_input()
+    }
+
+    /// Whether a fresh cell would be the same.
+    pub(super) fn is_forgettable(&self) -> bool {
+        let lanes = self.lanes();
+        let empty = lanes.control.is_empty() && lanes.mail.is_empty();
+        let idle = empty && lanes.turned_away.is_empty() && !lanes.unquiet && !lanes.shut;
+        drop(lanes);
+        idle && self.phase() == Phase::Cold && !self.is_failed() && self.room.is_unused()
+    }
+
     pub(super) fn is_queued_in(&self, queue: &Arc<Queue>) -> bool {
         Arc::ptr_eq(&self.queue, queue)
     }
@@ -336,6 +373,16 @@ impl Cell {
     /// From now on the session is opened without its agent. Returns whether it was so before.
     pub(super) fn set_failed(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether what the session has accepted is dead by its failure.
+    pub(super) fn is_failed_for_good(&self) -> bool {
+        self.for_good.load(Ordering::Acquire)
+    }
+
+    /// That the session has failed is recorded: its next load buries what it has accepted.
+    pub(super) fn set_failed_for_good(&self) {
+        self.for_good.store(true, Ordering::Release);
     }
 
     pub(super) fn epoch(&self) -> u64 {

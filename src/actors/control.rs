@@ -131,8 +131,8 @@ pub enum Control {
     },
     /// What is the state of affairs?
     Inspect {
-        /// Whom to tell.
-        reply: Reply<Inspection>,
+        /// Whom to tell; none: the session is not in memory, its journal says all there is.
+        reply: Reply<Option<Inspection>>,
     },
     /// Take no turn and accept no mail any more.
     Close {
@@ -150,7 +150,10 @@ pub enum Control {
     Withhold,
     /// The supervisor's word after a fall, or of a session that failed: from now on the session is
     /// opened without its agent.
-    Fail,
+    Fail {
+        /// Whether that is recorded: then what it has accepted is dead.
+        for_good: bool,
+    },
     /// The bus closes: end the open turn within the limit, then the load.
     Stop,
 }

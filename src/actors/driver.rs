@@ -268,7 +268,7 @@ impl DriverBody {
             return None;
         }
         self.acknowledging = Some(reply);
-        Some(Input::End(End { firm: true, ..End::default() }))
+        Some(Input::End(End { turn, firm: true, ..End::default() }))
     }
 
     fn detach(&mut self) -> Input {
@@ -278,7 +278,7 @@ impl DriverBody {
         self.claimed = true;
         // A turn whose end is asked for ends as asked.
         let open = self.open.is_some() && self.acknowledging.is_none();
-        if open { Input::Interrupt } else { Input::NotReady }
+        if open { Input::GiveBack } else { Input::NotReady }
     }
 }
 

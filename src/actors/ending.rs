@@ -144,6 +144,7 @@ pub(super) fn finish(local: &Rc<Local>, cell: &Arc<Cell>) {
         Why::Unload => {
             cell.set_phase(Phase::Cold);
             cell.settle_down();
+            local.shared.note_left();
         }
         Why::Stop => cell.shut(),
         Why::Absent => {
@@ -176,7 +177,8 @@ fn settle(local: &Local, cell: &Arc<Cell>, mut machine: Machine, why: &Why) {
     for (target, count) in machine.unproved() {
         local.shared.cell(target).release(count);
     }
-    for from in machine.heard() {
+    // One that has something unanswered is in memory, or on its way there.
+    for from in machine.heard().filter(|from| local.shared.is_awake(*from)) {
         tell_lost(local, cell, from);
     }
 }
@@ -209,10 +211,17 @@ pub(super) fn await_word(local: &Rc<Local>, cell: &Arc<Cell>, fault: &Fault) {
             cell.set_phase(Phase::Quarantined(fault.clone()));
             cell.wake();
         }
-        Some(Control::Fail) if cell.set_failed() => {
-            // It falls without its agent too.
-            cell.set_phase(Phase::Quarantined(fault.clone()));
-            cell.wake();
+        Some(Control::Fail { for_good }) => {
+            if for_good {
+                cell.set_failed_for_good();
+            }
+            if cell.set_failed() {
+                // It falls without its agent too: what is left of its mail waits for a restart.
+                cell.set_phase(Phase::Quarantined(fault.clone()));
+                return cell.wake();
+            }
+            cell.set_phase(Phase::Cold);
+            cell.push(Control::Load);
         }
         Some(_) => {
             cell.set_phase(Phase::Cold);
@@ -275,7 +284,7 @@ fn refuse(local: &Local, control: Control, error: &Error) {
         | Control::Snapshot
         | Control::Respawn
         | Control::Withhold
-        | Control::Fail
+        | Control::Fail { .. }
         | Control::Stop => {}
     }
 }

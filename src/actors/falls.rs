@@ -1,14 +1,18 @@
 //! What the supervisor does about a session whose load has fallen, or that has no agent.
 //!
 //! **Invariant**: each fall gets one word: load again, wait, or live without an agent; only a
-//! session that panics too often, or that could not be made, has failed for good.
+//! session that panics too often, or that could not be made, has failed for good, and its mail is
+//! made dead only after that is on disk.
+
+use std::collections::{HashMap, VecDeque};
 
 use super::control::Control;
 use super::request::Fallen;
+use super::shared::Shared;
 use super::supervisor::{Decided, Supervisor};
-use crate::protocol::SessionId;
 use crate::protocol::session::backoff::backoff;
 use crate::protocol::supervisor::Phase;
+use crate::protocol::{SessionId, Timestamp};
 
 impl Supervisor {
     /// A session's load ended by itself: it is loaded again. One that panics does so within a
@@ -19,7 +23,7 @@ impl Supervisor {
         let phase = self.graph.sessions.get(&id).map(|record| record.phase);
         let reason = match why {
             Fallen::Fault(_) => return self.respawn_later(id),
-            Fallen::Panicked if self.count_fall(id) <= self.shared.config.life.respawn_max => {
+            Fallen::Panicked if self.may_respawn(id) => {
                 return self.shared.cell(id).push(Control::Respawn);
             }
             Fallen::Panicked => "its actor panicked too often".to_owned(),
@@ -39,16 +43,23 @@ impl Supervisor {
         }
         decided.after.push(Box::new(move |supervisor, outcome| {
             let cell = supervisor.shared.cell(id);
-            // Where that cannot be recorded, it has failed until the next opening.
+            // Where that cannot be recorded, it has failed until the next opening, and keeps its
+            // mail.
+            let phase = supervisor.graph.sessions.get(&id).map(|record| record.phase);
+            let for_good = outcome.is_ok() && phase == Some(Phase::Failed);
             if outcome.is_ok() {
                 cell.revoke_ways();
             }
-            cell.push(Control::Fail);
+            cell.push(Control::Fail { for_good });
         }));
     }
 
+    fn may_respawn(&mut self, id: SessionId) -> bool {
+        self.panics.count(id, &self.shared) <= self.shared.config.life.respawn_max
+    }
+
     fn respawn_later(&mut self, id: SessionId) {
-        let (n_falls, cell) = (self.count_fall(id), self.shared.cell(id));
+        let (n_falls, cell) = (self.faults.count(id, &self.shared), self.shared.cell(id));
         if n_falls <= 1 {
             return cell.push(Control::Respawn);
         }
@@ -59,11 +70,17 @@ impl Supervisor {
             cell.push(Control::Respawn);
         });
     }
+}
 
+/// Recent falls by session, oldest first.
+#[derive(Default)]
+pub(super) struct Falls(HashMap<SessionId, VecDeque<Timestamp>>);
+
+impl Falls {
     /// Falls of a session within the window, with this one.
-    fn count_fall(&mut self, id: SessionId) -> u32 {
-        let (now, window) = (self.shared.clock.now(), self.shared.config.life.respawn_window);
-        let falls = self.falls.entry(id).or_default();
+    fn count(&mut self, id: SessionId, shared: &Shared) -> u32 {
+        let (now, window) = (shared.clock.now(), shared.config.life.respawn_window);
+        let falls = self.0.entry(id).or_default();
         falls.push_back(now);
         falls.retain(|at| at.after(window) > now);
         u32::try_from(falls.len()).unwrap_or(u32::MAX)

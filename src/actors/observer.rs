@@ -1,13 +1,14 @@
 //! Who may watch the data path.
 //!
 //! **Boundary**: called from arbiter threads after the fact is durable; must be cheap and not
-//! block.
+//! block. A panic in it is caught: it costs the session nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::protocol::Message;
 
-/// Watches messages.
+/// Watches messages. What panics is not shown again.
 pub trait Observer: Send + Sync + 'static {
     /// The acceptance is durable.
     fn accepted(&self, _message: &Message) {}
@@ -27,10 +28,13 @@ pub(super) enum Sight {
 
 impl Sight {
     pub(super) fn show(&self, observer: &dyn Observer) {
-        match self {
+        let shown = catch_unwind(AssertUnwindSafe(|| match self {
             Sight::Accepted(message) => observer.accepted(message),
             Sight::Handled(message) => observer.handled(message),
             Sight::Dead(message) => observer.dead(message),
+        }));
+        if shown.is_err() {
+            tracing::error!("the observer panicked");
         }
     }
 }

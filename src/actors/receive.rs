@@ -63,7 +63,7 @@ impl Resident {
                 }
             }
             Control::Snapshot => self.snapshot_wanted = true,
-            Control::Fail => self.fail(),
+            Control::Fail { for_good } => self.fail(for_good),
             Control::Stop => self.stop(),
         }
         for Prepared { reply, wait_for_room, staged } in ready {
@@ -102,11 +102,15 @@ impl Resident {
     }
 
     /// From now on the session has no agent.
-    fn fail(&mut self) {
+    fn fail(&mut self, for_good: bool) {
         self.cell.set_failed();
         self.body = Body::Absent;
         self.batch.push_back(Input::Interrupt);
         self.batch.push_back(Input::NotReady);
+        if for_good {
+            self.cell.set_failed_for_good();
+            self.batch.push_back(Input::Bury);
+        }
     }
 
     fn stop(&mut self) {

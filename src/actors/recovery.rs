@@ -23,8 +23,10 @@ pub(crate) struct Survey {
     pub(crate) half_made: Vec<(SessionId, bool)>,
     /// Sessions whose end was decided and not finished.
     pub(crate) closing: Vec<SessionId>,
-    /// Sessions that take no turn any more: failed, closing or closed.
+    /// Sessions that take no turn any more: closing or closed.
     pub(crate) ended: Vec<SessionId>,
+    /// Sessions that have failed, so that what they have accepted is dead.
+    pub(crate) failed: Vec<SessionId>,
     /// Sessions whose journal is damaged where their replay needs it.
     pub(crate) quarantined: Vec<SessionId>,
 }
@@ -51,7 +53,8 @@ pub(crate) fn survey(store: &dyn Store, graph: &Graph) -> Result<Survey, Fault> 
                 survey.closing.push(*id);
                 survey.ended.push(*id);
             }
-            Phase::Failed | Phase::Closed => survey.ended.push(*id),
+            Phase::Failed => survey.failed.push(*id),
+            Phase::Closed => survey.ended.push(*id),
             Phase::Active => {}
         }
     }

@@ -58,7 +58,7 @@ pub(super) struct Resident {
 /// Who waits for the machine's answer.
 pub(super) enum Caller {
     Send { reply: Reply<Receipt>, wait_for_room: bool },
-    Inspect(Reply<Inspection>),
+    Inspect(Reply<Option<Inspection>>),
     Close(Reply<()>),
 }
 
@@ -153,6 +153,9 @@ impl Resident {
     /// The session was replayed.
     pub(super) fn resume(&mut self) {
         self.batch.push_back(Input::Resume { load: self.load.number });
+        if self.cell.is_failed_for_good() {
+            self.batch.push_back(Input::Bury);
+        }
         self.body_starts();
     }
 

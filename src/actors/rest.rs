@@ -3,8 +3,10 @@
 //! **Invariant**: a session is unloaded only with nothing pending, nothing unflushed and nobody who
 //! waits for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::body::Body;
 use super::ending::Why;
 use super::resident::{After, Resident};
 use crate::protocol::Timestamp;
@@ -25,9 +27,23 @@ impl Resident {
         }
     }
 
-    /// Whether the bus closes and the session's time for it is over.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.stop_at.is_some_and(|at| at <= self.local.shared.clock.now())
+    /// Whether the bus closes and the session's time for it is over. A turn that is still open then
+    /// is given back: nothing has failed, and it has the same time once more to get that on disk.
+    pub(super) fn is_overdue(&mut self) -> bool {
+        let now = self.local.shared.clock.now();
+        if self.stop_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        let open = self.machine.state().turn.is_some() && !matches!(self.body, Body::Absent);
+        if !open || self.local.shared.store.fault().is_some() {
+            return true;
+        }
+        let body = std::mem::replace(&mut self.body, Body::Absent);
+        // A panic in an agent's drop must not end the actor.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        self.batch.push_back(Input::GiveBack);
+        self.stop_at = Some(now.after(self.local.shared.config.life.stop_max));
+        false
     }
 
     /// Nothing is left to do now.

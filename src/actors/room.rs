@@ -83,6 +83,12 @@ impl Room {
         self.held().count
     }
 
+    /// Whether nothing is pending and nobody waits.
+    pub(super) fn is_unused(&self) -> bool {
+        let held = self.held();
+        held.count == 0 && held.waiting.is_empty()
+    }
+
     /// Nobody waits any more; returns who has.
     pub(super) fn give_up_waiting(&self) -> VecDeque<Arc<Cell>> {
         std::mem::take(&mut self.held().waiting)

@@ -1,10 +1,11 @@
 //! What all actors of one bus share.
 //!
-//! **Invariant**: a cell is made once for an id and lives as long as the bus; a session is always
-//! on the arbiter that its id names.
+//! **Invariant**: of one session there is one cell at a time: it leaves only when the session is
+//! not in memory, nothing is known in it that a fresh one would not know, and nobody else holds it;
+//! a session is always on the arbiter that its id names.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,6 +27,10 @@ use crate::error::{Code, Ended, Error, Fault};
 use crate::persist::Store;
 use crate::protocol::SessionId;
 use crate::protocol::hash::IdHash;
+use crate::protocol::session::Inspection;
+
+/// Cells are not looked through before so many sessions have left memory.
+const LEFT_LEAST: usize = 256;
 
 /// What a life is started with.
 pub struct Parts {
@@ -61,6 +66,8 @@ pub struct Shared {
     pub(super) loading: Arc<Semaphore>,
     pub(super) unquiet: Arc<Unquiet>,
     cells: DashMap<SessionId, Arc<Cell>, IdHash>,
+    /// Sessions that have left memory since cells were last looked through.
+    n_left: AtomicUsize,
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
     closing: AtomicBool,
@@ -92,6 +99,7 @@ impl Shared {
             counters: Counters::default(),
             unquiet: Arc::default(),
             cells: DashMap::default(),
+            n_left: AtomicUsize::new(0),
             queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
             threads: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -135,9 +143,32 @@ impl Shared {
         self.cell(id).set_failed();
     }
 
+    /// The session has failed for good: it is opened without its agent, to bury what it has
+    /// accepted.
+    pub(crate) fn failed_for_good(&self, id: SessionId) {
+        self.without_agent(id);
+        self.cell(id).set_failed_for_good();
+    }
+
     /// The inbox of a session that somebody has spoken to since the bus was opened.
     pub fn known_cell(&self, id: SessionId) -> Option<Arc<Cell>> {
         self.cells.get(&id).map(|cell| Arc::clone(&cell))
+    }
+
+    /// Whether a session is in memory, on its way in or out, or about to be called there.
+    pub(super) fn is_awake(&self, id: SessionId) -> bool {
+        self.cells.get(&id).is_some_and(|cell| !cell.is_cold())
+    }
+
+    /// A session has left memory. After enough of them the cells that nobody holds go too.
+    pub(super) fn note_left(&self) {
+        let n_left = self.n_left.fetch_add(1, Ordering::AcqRel) + 1;
+        if !n_left.is_multiple_of(LEFT_LEAST) || n_left < self.cells.len() / 2 {
+            return;
+        }
+        self.n_left.store(0, Ordering::Release);
+        // While one is looked at here, nobody can come to hold it.
+        self.cells.retain(|_, cell| Arc::strong_count(cell) > 1 || !cell.is_forgettable());
     }
 
     fn queue_of(&self, id: SessionId) -> Arc<Queue> {
@@ -164,6 +195,20 @@ impl Shared {
         }
         self.cell(id).push(control(reply));
         answer.await.unwrap_or_else(|_| Err(Ended::Closed.into()))
+    }
+
+    /// What a session in memory says of itself; none: it is not in memory, and not loaded for this.
+    ///
+    /// # Errors
+    /// As [`Shared::call`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn look(&self, id: SessionId) -> Result<Option<Inspection>, Error> {
+        if self.known_cell(id).is_none() {
+            return Ok(None);
+        }
+        self.call(id, |reply| Control::Inspect { reply }).await
     }
 
     /// Loads a session that has, or may have, pending work.

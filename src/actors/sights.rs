@@ -43,14 +43,14 @@ impl Sights {
     /// Before a step.
     pub(super) fn look(&mut self, machine: &Machine, inputs: &[Input]) {
         let Some(observed) = &mut self.observed else { return };
-        let closes = |input: &Input| matches!(input, Input::Close { .. });
+        let closes = |input: &Input| matches!(input, Input::Close { .. } | Input::Bury);
         observed.closing |= inputs.iter().any(closes);
         observed.closing &= !machine.state().closed;
         let closing = observed.closing;
         let ends = |input: &Input| match input {
             Input::Flushed { .. } => closing,
-            Input::End(_) | Input::Fail(_) | Input::Interrupt => true,
-            Input::Close { .. } | Input::Resume { .. } => true,
+            Input::End(_) | Input::Fail { .. } | Input::Interrupt | Input::GiveBack => true,
+            Input::Close { .. } | Input::Bury | Input::Resume { .. } => true,
             _ => false,
         };
         observed.ending.clear();

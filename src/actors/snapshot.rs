@@ -48,9 +48,10 @@ impl Resident {
         }
         let part_max = config.frame_max;
         let store = Arc::clone(&self.local.shared.store);
+        let purpose = if self.snapshot_wanted { Purpose::Clean } else { Purpose::Snapshot };
         // Where there was no room for it, it is not written out again before there may be.
         let asked = self.chain.refused_bytes;
-        let asked = asked.map(|bytes| store.permit(self.load, bytes, Purpose::Snapshot));
+        let asked = asked.map(|bytes| store.permit(self.load, bytes, purpose));
         if let Some(Err(NoPermit::Wait)) = asked {
             return;
         }
@@ -60,7 +61,7 @@ impl Resident {
             Err(error) => return tracing::error!(session = %self.cell.id(), %error, "no snapshot"),
         };
         let bytes = payload.len();
-        let permit = match store.permit(self.load, bytes, Purpose::Snapshot) {
+        let permit = match store.permit(self.load, bytes, purpose) {
             Ok(permit) => permit,
             Err(NoPermit::Wait) => {
                 self.chain.refused_bytes = Some(bytes);

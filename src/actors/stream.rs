@@ -133,7 +133,7 @@ impl Stream {
             let payload = array(rest.get(..n_fitting).unwrap_or_default());
             self.since.0 += 1;
             self.since.1 += payload.len();
-            self.hand_over(Payload::Events(payload.into()), now).await?;
+            self.hand_over(Payload::Events(payload.into()), Purpose::Settle, now).await?;
             first += n_fitting;
         }
         self.flushed().await
@@ -158,7 +158,8 @@ impl Stream {
         let text = text.map_err(|error| Fault::new(Code::NotDurable, error.to_string()))?;
         let part_max = self.frame_max / 2;
         let bytes = text.len();
-        self.hand_over(Payload::snapshot(text, part_max), now).await?;
+        let purpose = if asked { Purpose::Clean } else { Purpose::Snapshot };
+        self.hand_over(Payload::snapshot(text, part_max), purpose, now).await?;
         self.since = (0, 0, bytes);
         self.flushed().await
     }
@@ -168,11 +169,12 @@ impl Stream {
         self.told.settled.borrow().1.is_some()
     }
 
-    async fn hand_over(&mut self, payload: Payload, now: Timestamp) -> Result<(), Fault> {
-        let purpose = match &payload {
-            Payload::Events(_) => Purpose::Settle,
-            Payload::Snapshot(_) => Purpose::Snapshot,
-        };
+    async fn hand_over(
+        &mut self,
+        payload: Payload,
+        purpose: Purpose,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
         let permit = self.permit(payload.len(), purpose).await?;
         self.ticket += 1;
         let append = Append {

@@ -3,20 +3,21 @@
 //! **Invariant**: every answer waits for the newest append of the stream; a session's actor starts
 //! only after its id and label are taken on disk. Bodies never pass through here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Control, Reply};
+use super::falls::Falls;
 use super::request::{Request, Route};
 use super::shared::Shared;
 use super::stream::{Stream, Written};
 use crate::error::{Code, Error, Fault, Refused};
+use crate::protocol::SessionId;
 use crate::protocol::session::backoff::backoff;
 use crate::protocol::session::{Created, Verdict};
 use crate::protocol::supervisor::{Event, Graph, Phase, rules};
-use crate::protocol::{SessionId, Timestamp};
 
 /// Requests decided in one append.
 const BATCH_MAX: usize = 1_024;
@@ -27,8 +28,9 @@ pub(crate) struct Supervisor {
     pub(super) graph: Graph,
     stream: Stream,
     requests: mpsc::UnboundedReceiver<Request>,
-    /// Recent falls by session, oldest first.
-    pub(super) falls: HashMap<SessionId, VecDeque<Timestamp>>,
+    /// Recent falls by session: by panics, which count against it, and by faults of the journal.
+    pub(super) panics: Falls,
+    pub(super) faults: Falls,
     /// Sessions being made, each with how often its outcome could not be recorded.
     making: HashMap<SessionId, u32>,
     /// Why the graph in memory is not what is on disk, and how often reading it has failed.
@@ -54,8 +56,8 @@ impl Supervisor {
     ) -> Self {
         // The opening gives each half-made session its outcome.
         let making = half_made(&graph).map(|id| (id, 0)).collect();
-        let (falls, unread) = (HashMap::new(), None);
-        Supervisor { shared, graph, stream, requests, falls, making, unread }
+        let (panics, faults, unread) = (Falls::default(), Falls::default(), None);
+        Supervisor { shared, graph, stream, requests, panics, faults, making, unread }
     }
 
     /// Serves requests until every handle is gone or [`Request::Stop`] comes.

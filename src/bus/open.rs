@@ -144,6 +144,9 @@ impl Builder {
         for id in &survey.ended {
             shared.without_agent(*id);
         }
+        for id in &survey.failed {
+            shared.failed_for_good(*id);
+        }
         let house =
             Arc::new(House { shared: Arc::clone(&shared), recovery, stop: Stop::default() });
         supervise(&shared, (stream, graph), requests)?;

@@ -3,6 +3,7 @@
 //! **Boundary**: what is wrong in itself is refused here (exit code 2), before a file is opened.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use callboard::config::{Durability, History};
 use callboard::sim::profile::JournalOptions;
@@ -10,6 +11,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::journal;
+use super::load_args::{LoadArgs, duration};
 
 /// A session bus: every session is an actor with a journal; nothing sent is lost or doubled.
 #[derive(Debug, Parser)]
@@ -22,11 +24,13 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    malformed or unreadable trace, scenario or journal; damage found; data directory unusable,
-       of another trace or scenario, or of a newer version
+  1    malformed or unreadable trace, scenario, baseline or journal; damage found; messages of a
+       load lost or doubled; data directory unusable, of another trace, scenario or load, or of a
+       newer version
   2    wrong flags
   3    no such session, file, directory or journal
   75   the data directory is locked by another process
+  99   a figure of a load missed its threshold
   130  interrupted, after an orderly stop
 
 CALLBOARD_LOG=debug (or a filter such as callboard=info) writes a log to stderr.";
@@ -37,6 +41,14 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Replay a message trace: every person a session, every line a message
     Replay(ReplayArgs),
+    /// Let many sessions send, at a rate or as fast as they are handled, and measure it
+    Load(LoadArgs),
+    /// The process that runs the bus of a load that is to be killed
+    #[command(hide = true)]
+    LoadBus,
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// Look into a data directory, also while another process holds it
     #[command(subcommand)]
     Journal(JournalVerb),
@@ -116,6 +128,26 @@ pub(crate) enum JournalVerb {
     Verify(VerifyArgs),
     /// Print every event, one a line; changes nothing
     Dump(DumpArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// What the disk alone allows: one thread, groups of records, one flush a group
+    Limit(LimitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// The directory whose disk is measured; nothing stays there [default: where temporary files
+    /// go]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// How long: a number with its unit, ms, s, m or h
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(crate) duration: Duration,
+    /// Print the figures as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

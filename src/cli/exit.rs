@@ -5,6 +5,7 @@
 use std::io;
 use std::path::Path;
 
+use callboard::sim::load::LoadError;
 use callboard::sim::runner::RunError;
 use callboard::{Code, Error};
 
@@ -24,6 +25,8 @@ pub(crate) const FLAGS: u8 = 2;
 pub(crate) const MISSING: u8 = 3;
 /// Another process holds the data directory.
 pub(crate) const LOCKED: u8 = 75;
+/// A figure of a load missed its threshold.
+pub(crate) const MISSED: u8 = 99;
 /// Interrupted, after an orderly stop.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -52,6 +55,17 @@ impl Failure {
             _ => UNUSABLE,
         };
         Failure::new(code, format!("{}: {error}", dir.display()))
+    }
+
+    /// What a load in `dir` says.
+    pub(crate) fn load(dir: &Path, error: &LoadError) -> Self {
+        match error {
+            LoadError::Run(error) => Failure::run(dir, error),
+            LoadError::Process { code, text } => Failure::new(code.unwrap_or(UNUSABLE), text),
+            LoadError::System(..) | LoadError::OverBefore => {
+                Failure::new(UNUSABLE, error.to_string())
+            }
+        }
     }
 
     /// What a run in `dir` says.

@@ -7,15 +7,18 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use super::args::{Cli, JournalVerb, Verb};
+use super::args::{BenchVerb, Cli, JournalVerb, Verb};
 use super::exit::{FLAGS, Failure};
-use super::{dump, replay, run, verify};
+use super::{bench, dump, load, replay, run, verify};
 
 pub(crate) fn main() -> ExitCode {
     let Cli { verb } = Cli::parse();
     let outcome = log().and_then(|()| match &verb {
         Verb::Run(args) => run::run(args),
         Verb::Replay(args) => replay::replay(args),
+        Verb::Load(args) => load::load(args),
+        Verb::LoadBus => load::serve_child(),
+        Verb::Bench(BenchVerb::Limit(args)) => bench::limit(args),
         Verb::Journal(JournalVerb::Verify(args)) => verify::verify(args),
         Verb::Journal(JournalVerb::Dump(args)) => dump::dump(args),
     });

@@ -2,16 +2,14 @@
 //!
 //! **Invariant**: the trace is read and checked whole before anything is made.
 
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::path::Path;
+use std::fs;
 
 use callboard::sim::replay::{self, Replay};
 use callboard::sim::trace::Trace;
 
 use super::args::ReplayArgs;
 use super::exit::{Failure, UNUSABLE};
-use super::stage;
+use super::stage::{self, could_be_written};
 
 /// Characters of a header that are shown.
 const HEADER_MAX: usize = 60;
@@ -34,15 +32,4 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let replay = Replay { trace, limit: *limit, receipts: receipts.clone() };
     let config = store.options().replay_config();
     stage::perform(store, config, *json, |stage| replay::replay(replay, stage))
-}
-
-/// Whether a file can be appended to, or has a directory to be made in; makes nothing.
-fn could_be_written(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().append(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            fs::metadata(parent.unwrap_or(Path::new("."))).map(drop)
-        }
-        opened => opened.map(drop),
-    }
 }

@@ -3,16 +3,19 @@
 //! **Invariant**: a temporary data directory is named on stderr and removed at the end, however the
 //! run ends short of a kill.
 
+use std::fs::{self, OpenOptions};
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use callboard::Config;
 use callboard::config::Durability;
 use callboard::sim::runner::{End, RunError, Stage};
 use callboard::sim::summary::Summary;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::args::StoreArgs;
@@ -30,20 +33,9 @@ pub(crate) fn perform<F>(
 where
     F: Future<Output = Result<End, RunError>>,
 {
-    config.validate().map_err(|refused| Failure::new(FLAGS, refused.text))?;
-    let home = Home::new(store, config.store.durability)?;
+    let home = Home::new(store, &config)?;
     let data = home.path().to_owned();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(UNUSABLE, format!("cannot start: {error}")))?;
-    let progress = Rc::new(Progress::new());
-    let end = runtime.block_on(async {
-        let (tell, stop) = (Rc::clone(&progress), stop_signal());
-        let tell = Box::new(move |told| tell.tell(told));
-        run(Stage { data: data.clone(), config, stop, tell }).await
-    });
-    progress.end();
+    let end = on_stage(&data, config, run)?;
     match end.map_err(|error| Failure::run(home.shown(), &error))? {
         End::Quiet(summary) => {
             print(&summary, json)?;
@@ -54,16 +46,41 @@ where
     }
 }
 
+/// Runs on a stage until the end, whatever that is.
+pub(crate) fn on_stage<F: Future>(
+    data: &Path,
+    config: Config,
+    run: impl FnOnce(Stage) -> F,
+) -> Result<F::Output, Failure> {
+    let runtime = runtime()?;
+    let progress = Rc::new(Progress::new());
+    let end = runtime.block_on(async {
+        let (tell, stop) = (Rc::clone(&progress), stop_signal());
+        let tell = Box::new(move |told| tell.tell(told));
+        run(Stage { data: data.to_owned(), config, stop, tell }).await
+    });
+    progress.end();
+    Ok(end)
+}
+
+/// What a verb waits on.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::new(UNUSABLE, format!("cannot start: {error}")))
+}
+
 /// The data directory.
-enum Home {
+pub(crate) enum Home {
     Kept(PathBuf),
     Temporary(TempDir),
     Nowhere,
 }
 
 impl Home {
-    fn new(store: &StoreArgs, durability: Durability) -> Result<Self, Failure> {
-        match (&store.data, durability) {
+    /// Checks the limits, then where the journal is to lie.
+    pub(crate) fn new(store: &StoreArgs, config: &Config) -> Result<Self, Failure> {
+        config.validate().map_err(|refused| Failure::new(FLAGS, refused.text))?;
+        match (&store.data, config.store.durability) {
             (Some(_), Durability::Memory) => Err(Failure::new(
                 FLAGS,
                 "--durability memory keeps nothing in --data; drop one of them",
@@ -85,7 +102,7 @@ impl Home {
         }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Home::Kept(path) => path,
             Home::Temporary(made) => made.path(),
@@ -127,6 +144,9 @@ impl Home {
     }
 }
 
+/// What comes so soon after a first interrupt is not a second one.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
 /// Becomes true at the first interrupt, termination or loss of the terminal; the second one ends
 /// the process at once.
 fn stop_signal() -> watch::Receiver<bool> {
@@ -134,6 +154,8 @@ fn stop_signal() -> watch::Receiver<bool> {
     tokio::spawn(async move {
         interrupted().await;
         sender.send_replace(true);
+        // A shell may tell a process twice: by itself and with its group.
+        tokio::time::sleep(SAME_SIGNAL).await;
         interrupted().await;
         std::process::exit(i32::from(INTERRUPTED));
     });
@@ -176,6 +198,17 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         text: failure.text.map(|text| format!("all is quiet, but the summary is not told: {text}")),
         ..failure
     })
+}
+
+/// Whether a file can be appended to, or has a directory to be made in; makes nothing.
+pub(crate) fn could_be_written(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::metadata(parent.unwrap_or(Path::new("."))).map(drop)
+        }
+        opened => opened.map(drop),
+    }
 }
 
 /// A reader of stdout that has gone away has seen enough; anything else is a failure.

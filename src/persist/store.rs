@@ -46,8 +46,10 @@ pub enum Purpose {
     Send,
     /// Work that settles what was promised: acceptances, acknowledgements, turns, outcomes.
     Settle,
-    /// A snapshot.
+    /// A snapshot, which keeps a replay short.
     Snapshot,
+    /// A snapshot that the cleaner asked for: the last that is refused, since it makes room.
+    Clean,
 }
 
 /// Room for one append: a slot in the queue, bytes, log space. Dropping it gives the room back.
@@ -63,10 +65,10 @@ pub struct Permit {
 /// What a permit was charged, as its giver counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Charge {
-    /// Of the load's share, in bytes.
-    pub share: usize,
-    /// Of all bytes on their way.
+    /// Payload, in bytes.
     pub bytes: usize,
+    /// Of the log that is ready, in bytes.
+    pub log: u64,
 }
 
 /// Who gave a permit.
@@ -106,7 +108,8 @@ impl Drop for Permit {
 pub enum NoPermit {
     /// The queue or this session's share is full; [`Tickets::room`] will be called.
     Wait,
-    /// No log space (`STORE_FULL`), read-only, poisoned, or the load has ended.
+    /// No log space (`STORE_FULL`), or none can be made ready for another reason
+    /// (`STORE_READ_ONLY`, `STORE_UNUSABLE`); poisoned, or the load has ended.
     Fault(Fault),
 }
 

@@ -4,6 +4,11 @@
 
 use crate::config::{Config, Durability, History, StoreConfig};
 
+/// Of a target, where the disk and not the limits is to set the pace.
+const PENDING_MAX: u64 = 4_096;
+/// Of a pair, likewise.
+const WINDOW: u64 = 256;
+
 /// What may be asked of the journal of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JournalOptions {
@@ -43,9 +48,18 @@ impl JournalOptions {
     /// little, they write snapshots early, so that few messages do not hold on to much log.
     pub fn replay_config(&self) -> Config {
         let mut config = self.config();
-        config.limits.pending_max = 4_096;
-        config.limits.window = 256;
+        config.limits.pending_max = PENDING_MAX;
+        config.limits.window = WINDOW;
         config.store.snapshot_every = self.snapshot_every.unwrap_or(32);
+        config
+    }
+
+    /// For a load: as much mail waiting and on its way as in a replay, so that what a target has no
+    /// room for is more than it can work off, and not a burst.
+    pub fn load_config(&self) -> Config {
+        let mut config = self.config();
+        config.limits.pending_max = PENDING_MAX;
+        config.limits.window = WINDOW;
         config
     }
 }

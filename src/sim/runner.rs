@@ -131,7 +131,7 @@ pub(super) async fn run(
     Ok(end)
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         pending().await
     }
@@ -156,9 +156,7 @@ async fn played(
     told(sent, || {
         let progress = bus.progress();
         tell(Told { total, queued: before + progress.queued, handled: progress.handled });
-        // What cannot go on keeps the others waiting.
-        bus.fault().map_or(Ok(()), |fault| Err(Error::from(fault)))?;
-        unstranded(bus.n_stranded())
+        able(bus)
     })
     .await?;
     let elapsed = started.elapsed();
@@ -183,15 +181,21 @@ async fn undamaged(bus: &Bus) -> Result<(), RunError> {
     Err(RunError::Damaged(shown.join(", ")))
 }
 
+/// Whether the run can still come to its end: what cannot go on keeps the others waiting.
+pub(super) fn able(bus: &Bus) -> Result<(), RunError> {
+    bus.fault().map_or(Ok(()), |fault| Err(Error::from(fault)))?;
+    unstranded(bus.n_stranded())
+}
+
 fn unstranded(count: u64) -> Result<(), RunError> {
     if count > 0 { Err(RunError::Stranded(count)) } else { Ok(()) }
 }
 
 /// Waits for `done` and tells meanwhile; where telling finds that it cannot come, no longer.
-async fn told(
-    done: impl Future<Output = Result<(), RunError>>,
-    tell: impl Fn() -> Result<(), RunError>,
-) -> Result<(), RunError> {
+pub(super) async fn told<E>(
+    done: impl Future<Output = Result<(), E>>,
+    tell: impl Fn() -> Result<(), E>,
+) -> Result<(), E> {
     let mut ticks = interval(TELL_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(done);

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use callboard::Durability;
-use callboard::bus::{Agent, AgentError, Page, Seed};
+use callboard::bus::{Inspection, Page, Status};
 use callboard::config::History;
 use callboard::persist::SimDisk;
 use callboard::protocol::Draft;
 
-use crate::cast::Sink;
-use crate::house;
 use crate::ledger::{self, Ledger};
+use crate::{cast, house};
 
 #[test]
 fn m24_m35_mail_to_a_cold_session_loads_it_and_nothing_is_lost_on_the_way_out() {
@@ -20,13 +19,8 @@ fn m24_m35_mail_to_a_cold_session_loads_it_and_nothing_is_lost_on_the_way_out() 
         let mut config = house::config(Durability::Sync);
         config.life.idle_unload = Duration::ZERO;
         let n_made = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&n_made);
-        let factory = move |_: Seed| -> Result<Box<dyn Agent>, AgentError> {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(Sink))
-        };
         let (builder, _) = house::builder(Arc::new(SimDisk::new()), config);
-        let bus = builder.agent("counted", factory).open().await?;
+        let bus = builder.agent("counted", cast::counted(&n_made)).open().await?;
         let [lead, cold, worker] = house::circle(
             &bus,
             [("lead", "obedient"), ("cold", "counted"), ("worker", "obedient")],
@@ -72,6 +66,7 @@ fn m55_m61_snapshot_and_replay_are_the_live_state_after_every_restart() {
             disk = if round % 2 == 0 { disk.kill() } else { disk.crash_seeded(round) };
             bus = house::open_on(&disk, &config).await?;
             for (id, before) in [lead, worker, echo].into_iter().zip(before) {
+                let before = Inspection { status: Status::Inactive, ..before };
                 assert_eq!(bus.inspect(id).await?, before, "round {round}");
             }
             house::send_all(&bus, (lead, worker), ["tell"]).await?;
@@ -119,6 +114,7 @@ fn m61_f22_f23_a_log_that_is_cleaned_while_the_bus_runs_loses_nothing_that_is_ne
         let disk = disk.kill();
         let bus = house::open_on(&disk, &config).await?;
         for (id, before) in [lead, echo, still, worker].into_iter().zip(before) {
+            let before = Inspection { status: Status::Inactive, ..before };
             assert_eq!(bus.inspect(id).await?, before);
         }
         let receipt = bus.send(lead, Draft::text(still, "and now")).await?;
@@ -157,6 +153,82 @@ fn m51_a_history_is_the_same_on_pages_of_every_size() {
             let events: Vec<_> = pages.into_iter().rev().flatten().collect();
             assert!(events == whole, "pages of {limit}");
         }
+        bus.shut_down().await
+    })
+    .unwrap();
+}
+
+#[test]
+fn m99_a_fall_loads_none_of_the_senders_that_have_nothing_on_their_way() {
+    house::run(async {
+        let mut config = house::config(Durability::Sync);
+        config.life.idle_unload = Duration::ZERO;
+        config.limits.pending_max = 100;
+        let n_made = Arc::new(AtomicUsize::new(0));
+        let (builder, _) = house::builder(Arc::new(SimDisk::new()), config);
+        let bus = builder.agent("counted", cast::counted(&n_made)).open().await?;
+        let hub = house::create(&bus, "hub", "driver").await?;
+        let mut senders = Vec::new();
+        for n in 0..100 {
+            senders.push(house::create(&bus, &format!("sender-{n}"), "counted").await?);
+        }
+        bus.group(&house::label("circle"), &[vec![hub], senders.clone()].concat()).await?;
+        for sender in &senders {
+            house::send_all(&bus, (*sender, hub), ["mail"]).await?;
+        }
+        let mut driver = bus.attach(hub).await?;
+        house::take_all(&mut driver, 100).await?;
+        bus.quiet().await?;
+        for sender in &senders {
+            while bus.inspect(*sender).await?.status != Status::Inactive {
+                tokio::task::yield_now().await;
+            }
+        }
+        let before = n_made.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            house::fall(&bus, hub).await;
+            // This waits for the load after the fall, and for all that it calls.
+            drop(bus.attach(hub).await?);
+            bus.quiet().await?;
+        }
+        assert_eq!(n_made.load(Ordering::Relaxed), before);
+        bus.shut_down().await
+    })
+    .unwrap();
+}
+
+#[test]
+fn m99_f08_whoever_waits_for_a_session_that_falls_is_told_and_sends_again() {
+    house::run(async {
+        let mut config = house::config(Durability::Sync);
+        config.life.idle_unload = Duration::ZERO;
+        config.life.respawn_max = 1_000;
+        // Who is not told would wait longer than this test may take.
+        config.limits.resend_after = Duration::from_secs(300);
+        let bus = house::open(Arc::new(SimDisk::new()), config).await?;
+        let [hub, one, two, three] = house::circle(
+            &bus,
+            [("hub", "echo"), ("one", "sink"), ("two", "sink"), ("three", "sink")],
+        )
+        .await?;
+        for from in [one, two, three] {
+            house::send_all(&bus, (from, hub), ["known"]).await?;
+        }
+        bus.quiet().await?;
+        let sending = [one, two, three].map(|from| {
+            let bus = bus.clone();
+            house::start(async move {
+                house::send_all(&bus, (from, hub), (0..60).map(|n| n.to_string())).await
+            })
+        });
+        for _ in 0..12 {
+            house::fall(&bus, hub).await;
+        }
+        for sent in sending {
+            sent.await.unwrap()?;
+        }
+        bus.quiet().await?;
+        Ledger::read(&bus).await.check_done("after the falls");
         bus.shut_down().await
     })
     .unwrap();

@@ -1,13 +1,15 @@
 //! Ids, labels, limits and statuses, as a caller of the bus meets them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use callboard::bus::{BodySpec, Create, Status};
 use callboard::persist::SimDisk;
 use callboard::protocol::{Body, Draft, Label, Workspace};
 use callboard::{Code, Durability, Error};
 
-use crate::house;
+use crate::{cast, house};
 
 #[test]
 fn m01_a_label_is_never_given_twice_not_even_after_its_session_has_ended() {
@@ -58,6 +60,61 @@ fn m08_a_status_is_computed_from_what_the_session_does() {
         assert_eq!(bus.inspect(driven).await?.status, Status::Idle);
         bus.close(driven).await?;
         assert_eq!(bus.inspect(driven).await?.status, Status::Closed);
+        bus.shut_down().await
+    })
+    .unwrap();
+}
+
+#[test]
+fn m08_a_cold_session_is_looked_at_without_being_woken_and_a_failed_one_says_so() {
+    house::run(async {
+        let disk = SimDisk::new();
+        let mut config = house::config(Durability::Sync);
+        config.life.idle_unload = Duration::ZERO;
+        config.life.respawn_max = 0;
+        let n_made = Arc::new(AtomicUsize::new(0));
+        let open = async || {
+            let (builder, _) = house::builder(Arc::new(disk.clone()), config.clone());
+            builder.agent("counted", cast::counted(&n_made)).open().await
+        };
+        let bus = open().await?;
+        let [lead, cold, weak] =
+            house::circle(&bus, [("lead", "sink"), ("cold", "counted"), ("weak", "driver")])
+                .await?;
+        for round in 1..=20 {
+            house::send_all(&bus, (lead, cold), ["mail"]).await?;
+            bus.quiet().await?;
+            // It may be asked while it is on its way out: that does not call it back.
+            while bus.inspect(cold).await?.status != Status::Inactive {
+                tokio::task::yield_now().await;
+            }
+            let before = n_made.load(Ordering::Relaxed);
+            for _ in 0..5 {
+                let seen = bus.inspect(cold).await?;
+                assert_eq!((seen.status, seen.counts.handled), (Status::Inactive, round));
+                assert!(seen.quiet && seen.label == house::label("cold"));
+            }
+            assert_eq!(n_made.load(Ordering::Relaxed), before);
+        }
+        house::send_all(&bus, (lead, weak), ["never handled"]).await?;
+        while bus.inspect(weak).await?.pending == 0 {
+            tokio::task::yield_now().await;
+        }
+        house::fall(&bus, weak).await;
+        bus.quiet().await?;
+        let mut bus = bus;
+        n_made.store(0, Ordering::Relaxed);
+        for _ in 0..2 {
+            let seen = bus.inspect(weak).await?;
+            assert_eq!((seen.status, seen.counts.dead), (Status::Failed, 1));
+            assert_eq!(bus.inspect(cold).await?.counts.handled, 20);
+            bus.shut_down().await?;
+            assert_eq!(bus.inspect(cold).await.unwrap_err().code(), Code::Closed);
+            bus = open().await?;
+        }
+        assert_eq!(n_made.load(Ordering::Relaxed), 0);
+        bus.close(weak).await?;
+        assert_eq!(bus.inspect(weak).await?.status, Status::Closed);
         bus.shut_down().await
     })
     .unwrap();

@@ -1,5 +1,8 @@
 //! The agents of the scenarios of the bus: each does one thing, most of them wrong.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use callboard::bus::{Agent, AgentError, Factory, Next, Seed, StepFuture, Turn};
 use callboard::protocol::session::AgentState;
 use callboard::protocol::{Draft, SessionId};
@@ -136,6 +139,15 @@ impl Agent for Source {
 /// A factory that gives the same agent to everybody.
 pub(crate) fn always<A: Agent>(agent: fn() -> A) -> impl Factory {
     move |_: Seed| -> Result<Box<dyn Agent>, AgentError> { Ok(Box::new(agent())) }
+}
+
+/// A factory of sinks that counts how many it has made.
+pub(crate) fn counted(n_made: &Arc<AtomicUsize>) -> impl Factory {
+    let n_made = Arc::clone(n_made);
+    move |_: Seed| -> Result<Box<dyn Agent>, AgentError> {
+        n_made.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Sink))
+    }
 }
 
 /// A factory that never can.

@@ -283,7 +283,7 @@ fn f44_a_disk_that_lies_about_flushes_is_never_read_as_something_else() {
 }
 
 #[test]
-fn f43_where_sends_are_refused_work_is_still_settled_and_snapshots_still_taken() {
+fn f43_where_sends_are_refused_work_is_still_settled_and_the_cleaner_still_served() {
     let (config, disk) = (small(History::Keep), SimDisk::new());
     let mut writer = live(&disk, &config, Truth::new(SEATS), &round()).writer.unwrap();
     disk.set_capacity(Some(disk.used_bytes()));
@@ -297,14 +297,15 @@ fn f43_where_sends_are_refused_work_is_still_settled_and_snapshots_still_taken()
         assert!(writer.truth().n_handed < 1_000, "a full disk never refuses");
     }
     assert!(writer.store.fault().is_none());
-    assert!(may(&writer, Purpose::Settle) && may(&writer, Purpose::Snapshot));
+    assert!(may(&writer, Purpose::Settle) && may(&writer, Purpose::Clean));
     while may(&writer, Purpose::Settle) {
         writer.one(Purpose::Settle, 1);
         n_settled += 1;
         assert!(n_settled < 100, "what settles work is never refused");
     }
     assert!(n_settled > 0 && all_settled(&writer.truth()));
-    assert!(may(&writer, Purpose::Snapshot), "nothing is left for the cleaner");
+    assert!(!may(&writer, Purpose::Snapshot), "an ordinary snapshot takes the cleaner's reserve");
+    assert!(may(&writer, Purpose::Clean), "nothing is left for the cleaner");
     let truth = writer.truth().clone();
     let round = round();
     drop(writer);

@@ -1,9 +1,10 @@
 //! What scenarios need to open a bus and to talk through it: a configuration, sessions by label,
 //! drivers that take what there is, sends by the hundred.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use callboard::bus::{BodySpec, Builder, Bus, Create, Driver, Receipt};
@@ -186,4 +187,34 @@ pub(crate) fn run<T>(scenario: impl Future<Output = T>) -> T {
 pub(crate) async fn newest(bus: &Bus, id: SessionId) -> Result<Option<u64>, Error> {
     let history = bus.history(id, callboard::bus::Page { before: None, limit: 1 }).await?;
     Ok(history.entries.first().map(|entry| entry.position))
+}
+
+/// Has a session's actor panic: whoever waits for its answer does, when it is woken for it.
+pub(crate) async fn fall(bus: &Bus, id: SessionId) {
+    let trip = Arc::new(Trip::default());
+    let waker = Waker::from(Arc::clone(&trip));
+    // Whoever it drives or thinks in it, from now on it is asked without the supervisor.
+    drop(bus.attach(id).await);
+    while !trip.0.load(Ordering::Acquire) {
+        // A session cannot send to itself: it says so, and nothing else comes of it.
+        let sending = bus.send(id, Draft::text(id, "fall"));
+        // Without a budget, nobody but the session wakes it.
+        let mut sending = pin!(tokio::task::unconstrained(sending));
+        if sending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            while !trip.0.load(Ordering::Acquire) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Trip(AtomicBool);
+
+impl Wake for Trip {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+        // No message of the hook: the tests' output stays readable.
+        std::panic::resume_unwind(Box::new("told to panic"));
+    }
 }

@@ -128,6 +128,7 @@ impl Ledger {
                 TurnOutcome::Completed => None,
                 TurnOutcome::Failed(failure) => Some(failure.code.clone()),
                 TurnOutcome::Interrupted => Some("interrupted".to_owned()),
+                TurnOutcome::GivenBack => Some("given back".to_owned()),
             }),
             _ => None,
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use callboard::config::{History, StoreConfig};
 use callboard::error::Code;
 use callboard::persist::log::LogStore;
+use callboard::persist::sim_disk::CallKind;
 use callboard::persist::store::{NoPermit, Purpose, Store, Urgency};
 use callboard::persist::{Disk, SimDisk};
 use callboard::protocol::{SessionId, Timestamp};
@@ -193,4 +194,33 @@ fn sessions_that_do_not_answer_the_cleaner_do_not_keep_others_from_being_asked()
     }
     assert!((0..300).all(|n| asked.contains(&numbered(n))), "{} were asked", asked.len());
     assert!(most <= 128, "{most} were asked at once");
+}
+
+#[test]
+fn many_heads_are_not_saved_again_for_each_segment_that_is_freed() {
+    let disk = SimDisk::new();
+    let config = StoreConfig { history: History::Drop, heads_every: 1 << 30, ..small() };
+    let mut cleaned = Cleaned::open(&disk, &config, 4);
+    let numbered = |n: u32| {
+        let mut bytes = [7; 16];
+        bytes[..4].copy_from_slice(&n.to_be_bytes());
+        SessionId::from_bytes(bytes)
+    };
+    for n in 0..1_000 {
+        let mut cold = Session::begin(&cleaned.store, numbered(n));
+        cold.try_append(&cleaned.store, b"[0]", (Purpose::Settle, Urgency::Lazy)).unwrap();
+        cold.snapshot(&cleaned.store, &[b"0"]).unwrap();
+    }
+    for n in 0..400_usize {
+        cleaned.sessions[n % 4].put(&cleaned.store, &[b'1'; 2_000]);
+        cleaned.sessions[n % 4].snapshot(&cleaned.store, &[b"state"]).unwrap();
+    }
+    let newest = disk.list("log").unwrap().into_iter().max().unwrap();
+    let n_segments = u64::from_str_radix(&newest, 16).unwrap() + 1;
+    // What is renamed is the description, each segment once, and the heads each time.
+    let n_saves = disk.calls_of(CallKind::Rename) - 1 - n_segments;
+    let most = n_segments * 8_192 / (4 * 60 * 1_000) + 1;
+    assert!(n_saves <= most, "the heads were saved {n_saves} times for {n_segments} segments");
+    let n_left = disk.list("log").unwrap().len() as u64;
+    assert!(n_left + 100 < n_segments, "{n_left} of {n_segments} segments are left");
 }

@@ -368,3 +368,27 @@ fn a_read_only_disk_refuses_and_serves_again_when_it_is_writable() {
     assert_eq!(payloads(&store.replay(id(1)).unwrap()), ["[1]", "[2]"]);
     store.close().unwrap();
 }
+
+#[test]
+fn f35_a_session_whose_damaged_segment_was_restored_is_whole_again() {
+    let config = plain();
+    let (disk, before) = small_log(&config, true);
+    let path = "log/0000000000000000";
+    let sound = disk.files().remove(path).unwrap();
+    let text = b"one of 3";
+    let at = sound.windows(text.len()).position(|bytes| bytes == text).unwrap();
+    disk.flip_bit(path, at, 0);
+    disk.remove("heads").unwrap();
+    let store = inline(&disk, &config);
+    assert_eq!(store.recovery().quarantined, [id(3)]);
+    store.close().unwrap();
+    drop(store);
+    // Only the block that was damaged comes from the copy: the log has gone on since.
+    let mut segment = disk.files().remove(path).unwrap();
+    let block = at / 4_096 * 4_096..(at / 4_096 + 1) * 4_096;
+    segment[block.clone()].copy_from_slice(&sound[block]);
+    disk.put(path, &segment);
+    let store = inline(&disk, &config);
+    assert_eq!(store.recovery().quarantined, []);
+    assert_eq!(content(&store), before);
+}

@@ -8,7 +8,7 @@ use callboard::error::{Code, Fault};
 use callboard::persist::SimDisk;
 use callboard::persist::store::{NoPermit, Purpose, Store, Tickets, Urgency};
 
-use crate::log_world::{Session, id, inline, payloads, small, threaded};
+use crate::log_world::{Session, id, inline, payloads, small, threaded, until_ready};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -34,9 +34,10 @@ fn a_panic_on_the_committers_thread_is_a_fault_that_everybody_is_told() {
     let ((held, is_held), (go_on, release)) = (channel(), channel());
     let load = store.begin(id(1), Arc::new(Panics { held, release: Mutex::new(release) })).unwrap();
     let mut panics = Session { load, told: Arc::default(), ticket: 0 };
+    let (mut waits, ends) = (Session::begin(&store, id(2)), Session::begin(&store, id(3)));
+    until_ready(&store, &waits);
     panics.append(&store, b"[1]");
     is_held.recv_timeout(SOON).unwrap();
-    let (mut waits, ends) = (Session::begin(&store, id(2)), Session::begin(&store, id(3)));
     waits.append(&store, b"[2]");
     let (ended, has_ended) = channel();
     store.end(ends.load, Box::new(move || ended.send(()).unwrap()));

@@ -11,7 +11,7 @@ use callboard::persist::store::{Append, NoPermit, Payload, Purpose, Store, Ticke
 use callboard::persist::{Disk, RealDisk, SimDisk};
 use callboard::protocol::Timestamp;
 
-use crate::log_world::{Session, Wanted, id, payloads, small, threaded};
+use crate::log_world::{Session, Wanted, id, payloads, small, threaded, until_ready};
 
 const WRITERS: u8 = 4;
 const ROUNDS: u32 = 600;
@@ -104,6 +104,7 @@ fn f34_of_two_that_close_none_gives_the_directory_back_before_the_committer_has_
     let ((held, is_held), (go_on, release)) = (channel(), channel());
     let told = Arc::new(Holds { held, release: Mutex::new(release) });
     let load = store.begin(id(1), told).unwrap();
+    until_ready(&store, &Session::begin(&store, id(2)));
     let append = Append {
         ticket: 1,
         payload: Payload::Events(b"[1]".to_vec().into()),

@@ -154,7 +154,7 @@ impl Session {
 
     pub(crate) fn snapshot(&mut self, store: &dyn Store, parts: &[&[u8]]) -> Result<u64, NoPermit> {
         let payload = Payload::Snapshot(parts.iter().map(|part| part.to_vec().into()).collect());
-        let permit = store.permit(self.load, payload.len(), Purpose::Snapshot)?;
+        let permit = store.permit(self.load, payload.len(), Purpose::Clean)?;
         self.ticket += 1;
         let append = Append {
             ticket: self.ticket,
@@ -191,6 +191,18 @@ pub(crate) fn try_inline(
 /// Opens a store with its threads.
 pub(crate) fn threaded(disk: &(impl Disk + Clone), config: &StoreConfig) -> LogStore {
     LogStore::open(Arc::new(disk.clone()), config, Arc::new(Wanted::default())).unwrap()
+}
+
+/// Waits until as much log is ready as is kept ready.
+pub(crate) fn until_ready(store: &dyn Store, session: &Session) {
+    loop {
+        let rooms = session.told.now().rooms;
+        match store.permit(session.load, small().frame_max, Purpose::Send) {
+            Ok(_) => return,
+            Err(NoPermit::Wait) => session.told.wait(|state| state.rooms > rooms),
+            Err(NoPermit::Fault(fault)) => panic!("{fault}"),
+        };
+    }
 }
 
 /// The payloads of a replay: the snapshot's, then the frames'.

@@ -2,7 +2,7 @@
 
 use callboard::config::Limits;
 
-use super::machine_script::{limits, play, play_with};
+use super::machine_script::{Desk, limits, play, play_with};
 
 #[test]
 fn m36_after_a_failure_messages_are_offered_one_at_a_time_and_new_mail_waits() {
@@ -279,4 +279,19 @@ fn m39_what_is_said_to_no_open_turn_changes_nothing() {
           steered:
         ",
     );
+}
+
+#[test]
+fn m39_what_is_said_of_a_turn_that_is_over_changes_nothing_of_the_next() {
+    let mut desk = Desk::new(limits());
+    desk.command("ready + mail a 1 one");
+    desk.command("flush");
+    // The body hears of the end when it is on disk, and speaks of its turn until then.
+    desk.command("interrupt + ready");
+    desk.command("tick 60000");
+    assert_eq!(desk.command("end turn=1 firm"), "");
+    assert_eq!(desk.command("fail BAD turn=1"), "");
+    assert_eq!(desk.command("mail a 2 two + steer turn=1").matches("took").count(), 0);
+    let told = desk.command("end turn=2 firm");
+    assert!(told.contains("turn 2 completed"), "{told}");
 }

@@ -307,3 +307,29 @@ fn m37_a_close_buries_a_large_inbox_in_frames_of_bounded_size() {
     assert_eq!(lines(&told, "told a upto 64"), 1);
     assert!(desk.command("flush").contains("report a 65:65 closed"));
 }
+
+#[test]
+fn m99_a_session_that_failed_buries_as_failed_over_a_restart_and_a_close_meanwhile() {
+    let mut desk = Desk::new(limits());
+    let bodies = vec!["m"; 600].join(" ");
+    desk.command(&format!("ready + mail a 1 {bodies}"));
+    desk.command("flush");
+    let lines = |told: &str, what: &str| told.lines().filter(|line| line.contains(what)).count();
+    let first = desk.command("bury");
+    assert_eq!((lines(&first, "dead"), lines(&first, "] closed")), (256, 0));
+    desk.command("flush");
+    // The frame after it is lost with its load.
+    desk.command("restart");
+    let second = desk.command("bury");
+    assert_eq!((lines(&second, "dead"), lines(&second, "] closed")), (256, 0));
+    let third = desk.command("close");
+    assert_eq!((lines(&third, "dead"), lines(&third, "] closed")), (88, 1));
+    let last = desk.command("flush");
+    assert_eq!((lines(&last, "release 88"), lines(&last, "  closed")), (1, 1), "{last}");
+    assert_eq!(desk.command("bury + ready"), "");
+    desk.command("noted a 64");
+    let told = desk.command("flush");
+    assert!(told.contains("report a 65:65 failed") && told.contains("128:128 failed"), "{told}");
+    let late = desk.command("mail a 601 late");
+    assert_eq!(lines(&late, "refused a601 closed"), 1, "{late}");
+}

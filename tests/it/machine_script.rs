@@ -212,14 +212,16 @@ impl Desk {
             "ready" => Input::Ready,
             "unready" => Input::NotReady,
             "hold" => Input::HoldWish { held: first == "on" },
-            "steer" => Input::Steer,
-            "end" => end(rest),
+            "steer" => Input::Steer { turn: self.turn(rest) },
+            "end" => end(self.turn(rest), rest),
             "fail" => {
                 let (code, message) = (first.to_owned(), rest[1..].join(" "));
-                Input::Fail(Failure { code, message })
+                Input::Fail { turn: self.turn(rest), failure: Failure { code, message } }
             }
             "interrupt" => Input::Interrupt,
+            "give-back" => Input::GiveBack,
             "close" => Input::Close { call: Call(8) },
+            "bury" => Input::Bury,
             "inspect" => Input::Inspect { call: Call(9) },
             // The clock goes on by itself; it is only told by a tick.
             "inspect-at" => {
@@ -232,6 +234,15 @@ impl Desk {
             }
             verb => panic!("no such input: {verb}"),
         }
+    }
+}
+
+impl Desk {
+    /// The turn that is said, or else the open one.
+    fn turn(&self, words: &[&str]) -> u64 {
+        let said = words.iter().find_map(|word| word.strip_prefix("turn="));
+        let open = self.machine.state().turn.as_ref().map_or(0, |open| open.number);
+        said.map_or(open, |said| said.parse().unwrap())
     }
 }
 
@@ -280,10 +291,11 @@ fn outcome(from: &str, word: &str) -> Outcome {
     Outcome { number, n, id: message(from, word).id, reason: DeadReason::Attempts }
 }
 
-fn end(words: &[&str]) -> Input {
+fn end(turn: u64, words: &[&str]) -> Input {
     let state = words.iter().find_map(|word| word.strip_prefix("state="));
     let raw = |json: &str| AgentState(RawValue::from_string(json.to_owned()).unwrap());
     Input::End(End {
+        turn,
         state: state.map(raw),
         sends: sends(words),
         again: words.contains(&"again"),
@@ -327,6 +339,7 @@ fn tell_event(event: &Event) -> String {
                 TurnOutcome::Completed => "completed".to_owned(),
                 TurnOutcome::Failed(failure) => format!("failed {}", failure.code),
                 TurnOutcome::Interrupted => "interrupted".to_owned(),
+                TurnOutcome::GivenBack => "given back".to_owned(),
             };
             let state = state.as_ref().map(|s| format!(" keeps {}", s.0.get()));
             let (again, handled) = (if *again { " again" } else { "" }, tell_arrivals(handled));

@@ -38,6 +38,7 @@ pub(crate) enum Act {
     EndTurnAgain(usize),
     FailTurn(usize),
     Interrupt(usize),
+    GiveBack(usize),
     WriteLate,
 }
 
@@ -147,6 +148,7 @@ impl World {
             (kind(Kind::Turn) && turn, Act::EndTurnAgain(session)),
             (kind(Kind::Turn) && open, Act::FailTurn(session)),
             (kind(Kind::Turn) && open, Act::Interrupt(session)),
+            (kind(Kind::Turn) && open, Act::GiveBack(session)),
         ];
         acts.extend(possible.into_iter().filter(|(possible, _)| *possible).map(|(_, act)| act));
     }
@@ -228,13 +230,18 @@ impl World {
             Act::EarlyTick(session) => return self.tick(plan, session),
             Act::Steer(session) => {
                 self.slot(session).doing = Doing::Asking;
-                return self.feed(plan, session, (vec![Input::Steer], NOW));
+                let turn = self.slots[session].turn;
+                return self.feed(plan, session, (vec![Input::Steer { turn }], NOW));
             }
             Act::EndTurnAgain(session) => return self.end_turn(plan, session, (true, None)),
             Act::FailTurn(session) => return self.fail_turn(plan, session),
             Act::Interrupt(session) => {
                 self.slot(session).doing = Doing::Failing;
                 return self.feed(plan, session, (vec![Input::Interrupt], NOW));
+            }
+            Act::GiveBack(session) => {
+                self.slot(session).doing = Doing::Failing;
+                return self.feed(plan, session, (vec![Input::GiveBack], NOW));
             }
             ordinary => unreachable!("{ordinary:?}"),
         }

@@ -38,7 +38,9 @@ pub(crate) struct Ghost {
     pub(crate) dead: BTreeMap<Pair, Vec<u64>>,
     /// By (sender, target): the dead numbers that the sender has noted.
     pub(crate) noted: BTreeMap<Pair, Vec<u64>>,
-    /// By (session, arrival): how often it was tried.
+    /// By session: what its open turn has taken.
+    pub(crate) open: BTreeMap<SessionId, Vec<u64>>,
+    /// By (session, arrival): how often it was tried, without what was given back.
     pub(crate) tried: BTreeMap<(SessionId, u64), u32>,
     /// Arrivals that are handled or dead.
     pub(crate) finished: BTreeSet<(SessionId, u64)>,
@@ -78,8 +80,14 @@ impl Ghost {
                 for arrival in taken {
                     *self.tried.entry((who, *arrival)).or_default() += 1;
                 }
+                self.open.entry(who).or_default().extend(taken);
             }
-            Event::TurnEnded { outcome: TurnOutcome::Completed, handled, .. } => {
+            Event::TurnEnded { outcome, handled, .. } => {
+                for arrival in self.open.remove(&who).unwrap_or_default() {
+                    if *outcome == TurnOutcome::GivenBack {
+                        *self.tried.entry((who, arrival)).or_default() -= 1;
+                    }
+                }
                 for arrival in handled {
                     ensure(self.finished.insert((who, *arrival)), "a message ended twice")?;
                 }
@@ -94,7 +102,7 @@ impl Ghost {
                 let dead = self.dead.entry((who, *from)).or_default();
                 ensure(dead.starts_with(noted), "an outcome was noted that is none")?;
             }
-            Event::Created(_) | Event::TurnEnded { .. } | Event::Told { .. } | Event::Closed => {}
+            Event::Created(_) | Event::Told { .. } | Event::Closed => {}
         }
         Ok(())
     }

@@ -95,6 +95,8 @@ pub(crate) struct Slot {
     /// The committer has ended this load and the actor does not know yet.
     pub(crate) ended: bool,
     pub(crate) doing: Doing,
+    /// The turn that the body is in.
+    pub(crate) turn: u64,
     pub(crate) wake: Option<Timestamp>,
     pub(crate) habit: Habit,
     /// The mail lane of its cell.
@@ -167,6 +169,7 @@ impl World {
                 orphaned: false,
                 ended: false,
                 doing: Doing::Nothing,
+                turn: 0,
                 wake: None,
                 habit: Habit::default(),
                 cell: VecDeque::new(),
@@ -279,7 +282,7 @@ impl World {
                 if slot.doing != Doing::Nothing || slot.durable.turns < turn {
                     return Err("a turn began within another, or before its flush");
                 }
-                slot.doing = Doing::Turn;
+                (slot.doing, slot.turn) = (Doing::Turn, turn);
             }
             Action::Steered { .. } => {
                 let slot = self.slot(session);
@@ -293,7 +296,7 @@ impl World {
                 if slot.doing != Doing::Ending && slot.machine.is_some() {
                     slot.control.push_back(Input::Ready);
                 }
-                slot.doing = Doing::Nothing;
+                (slot.doing, slot.turn) = (Doing::Nothing, 0);
             }
             Action::Release { count } => {
                 let slot = self.slot(session);
@@ -333,7 +336,8 @@ impl World {
             (to, Addressed { target: id(to), message: message(from, to, self.sent[pair]) })
         });
         let (to, sends): (Vec<usize>, Vec<Addressed>) = sends.into_iter().unzip();
-        let end = End { ready: true, again, sends, ..End::default() };
+        let turn = self.slots[session].turn;
+        let end = End { turn, ready: true, again, sends, ..End::default() };
         self.feed(plan, session, (vec![Input::End(end)], NOW))?;
         match (staged, n_queued(self) > before) {
             (Some(pair), true) => self.sent[pair] += 1,
@@ -345,8 +349,9 @@ impl World {
 
     pub(crate) fn fail_turn(&mut self, plan: &Plan, session: usize) -> Result<(), Violation> {
         self.slot(session).doing = Doing::Failing;
+        let turn = self.slots[session].turn;
         let failure = Failure { code: "BAD".to_owned(), message: String::new() };
-        self.feed(plan, session, (vec![Input::Fail(failure)], NOW))
+        self.feed(plan, session, (vec![Input::Fail { turn, failure }], NOW))
     }
 
     /// The first `count` frames of the queue reach the disk.
@@ -403,7 +408,7 @@ impl World {
         slot.remains = slot.machine.take().filter(|_| orphaned);
         slot.orphaned = orphaned;
         slot.ended = false;
-        slot.doing = Doing::Nothing;
+        (slot.doing, slot.turn) = (Doing::Nothing, 0);
         slot.wake = None;
         slot.habit = Habit::default();
         slot.turned_away.clear();

@@ -124,7 +124,9 @@ impl Writer {
     pub(crate) fn act(&mut self, act: Act) -> Result<(), Trouble> {
         match act {
             Act::Event { seat, bytes, lazy } => self.event(seat, bytes, lazy),
-            Act::Snapshot { seat, parts } => self.snapshot(seat, parts, Urgency::Now),
+            Act::Snapshot { seat, parts } => {
+                self.snapshot(seat, parts, (Purpose::Snapshot, Urgency::Now));
+            }
             Act::Reload { seat } => self.reload(seat)?,
             Act::Urge => self.store.urge(),
         }
@@ -132,7 +134,7 @@ impl Writer {
         (self.tick)(Timestamp(self.now));
         let wanted = std::mem::take(&mut *self.wanted.0.lock().unwrap());
         for seat in (0..self.loads.len()).filter(|seat| wanted.contains(&session(*seat))) {
-            self.snapshot(seat, 1, Urgency::Lazy);
+            self.snapshot(seat, 1, (Purpose::Clean, Urgency::Lazy));
         }
         if !wanted.is_empty() {
             self.store.urge();
@@ -181,7 +183,7 @@ impl Writer {
         self.append(seat, append, purpose, Some(event));
     }
 
-    fn snapshot(&mut self, seat: usize, parts: usize, urgency: Urgency) {
+    fn snapshot(&mut self, seat: usize, parts: usize, (purpose, urgency): (Purpose, Urgency)) {
         let truth = self.truth();
         let events = &truth.journals[seat].events;
         let Some(last) = events.last() else { return };
@@ -190,7 +192,7 @@ impl Writer {
         drop(truth);
         let append =
             Append { ticket: 0, payload: Payload::Snapshot(parts), pending, urgency, time };
-        self.append(seat, append, Purpose::Snapshot, None);
+        self.append(seat, append, purpose, None);
     }
 
     /// Without a permit nothing is noted: the state stays untouched.

@@ -250,7 +250,7 @@ async fn a_failed_session_is_opened_without_its_agent() {
     let town = Town::new(Config::default(), vec![("sink", sink(&seen, 0))]);
     let sink = town.agent("sink", "sink").await;
     let sender = town.driver("sender").await;
-    town.shared.cell(sink).push(Control::Fail);
+    town.shared.cell(sink).push(Control::Fail { for_good: true });
     soon(sender.send(Draft::text(sink, "a"))).await.unwrap();
     soon(town.shared.quiet()).await;
     let counts = town.inspect(sink).await.counts;
@@ -278,5 +278,46 @@ async fn an_observer_is_shown_the_dead_of_every_frame_of_a_close() {
     soon(town.shared.call(target.id(), |reply| Control::Close { reply })).await.unwrap();
     soon(town.shared.quiet()).await;
     assert_eq!(town.seen.counts(), (600, 0, 600));
+    soon(town.shared.shut_down()).await;
+}
+
+#[tokio::test]
+async fn the_cells_of_sessions_that_are_not_in_memory_leave_the_directory() {
+    let mut config = Config::default();
+    config.life.idle_unload = Duration::ZERO;
+    let town = Town::new(config, vec![("echo", factory(|_| Ok(Box::new(Echo))))]);
+    let (sender, held) = (town.driver("sender").await, town.driver("held").await);
+    soon(sender.send(Draft::text(held.id(), "waits"))).await.unwrap();
+    let mut echoes = Vec::new();
+    for n in 0..3_000 {
+        let echo = town.agent(&format!("echo-{n}"), "echo").await;
+        if n < 20 {
+            soon(sender.send(Draft::text(echo, "a"))).await.unwrap();
+        }
+        echoes.push(echo);
+    }
+    let n_known = || echoes.iter().filter(|id| town.shared.known_cell(**id).is_some()).count();
+    soon(async {
+        while n_known() > 1_000 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Who has gone comes back with all that was known, its room too.
+    assert_eq!(town.shared.cell(held.id()).n_pending(), 1);
+    for echo in &echoes[..20] {
+        soon(sender.send(Draft::text(*echo, "b"))).await.unwrap();
+    }
+    soon(async {
+        for echo in &echoes[..20] {
+            while town.inspect(*echo).await.counts.handled < 2 {
+                tokio::task::yield_now().await;
+            }
+            while town.shared.cell(*echo).n_pending() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    })
+    .await;
     soon(town.shared.shut_down()).await;
 }

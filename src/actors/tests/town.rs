@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
+use crate::actors::load;
 use crate::actors::{
     AgentError, Control, Driver, Factory, Fallen, Observer, Parts, Receipt, Request, Route, Seed,
     Shared, SupervisorHandle, SystemClock, driver,
@@ -135,7 +136,14 @@ impl Town {
     }
 
     pub(super) async fn inspect(&self, id: SessionId) -> Inspection {
-        self.shared.call(id, |reply| Control::Inspect { reply }).await.unwrap()
+        match self.shared.look(id).await.unwrap() {
+            Some(inspection) => inspection,
+            None => {
+                let state = load::fold(&*self.shared.store, id).unwrap().unwrap();
+                let label = state.created.as_ref().map(|created| created.label.clone()).unwrap();
+                state.inspection((id, &label), false)
+            }
+        }
     }
 }
 

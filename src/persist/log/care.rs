@@ -14,10 +14,8 @@ use super::keeper::{Chore, Done, Keeper};
 use super::meta::unusable;
 use super::queue::Taken;
 use super::segment::lock;
-use crate::error::{Code, Fault};
+use crate::error::Fault;
 
-/// Segments kept ready: one to go on, one for the cleaner, one for what settles work.
-const READY: u64 = 3;
 const HEADS_EVERY_LEAST: u64 = 64 << 20;
 const SPACE_RETRY_MS: u64 = 100;
 
@@ -31,6 +29,8 @@ pub(crate) struct Care {
     saved_at: u64,
     /// What was carried when the cleaner looked last; it looks first at the first frame.
     cleaned_at: Option<u64>,
+    /// Segments could be freed, as soon as saving the heads pays again.
+    postponed: bool,
     asked: cleaner::Asked,
 }
 
@@ -43,6 +43,7 @@ impl Care {
             freeing: false,
             saved_at: start.covered,
             cleaned_at: None,
+            postponed: false,
             asked: cleaner::Asked::default(),
         }
     }
@@ -68,22 +69,29 @@ impl Committer {
 
     fn prepared(&mut self, result: io::Result<()>) {
         self.care.preparing = false;
+        self.core.room.set_preparing(false);
         match result {
             Ok(()) => {
-                self.tail.look_around(&self.core.segments);
                 self.core.room.set_short(None);
-                self.publish();
-                self.core.room.tell();
+                self.look_around();
             }
             Err(error) => {
                 let fault = unusable("make room for the log", &error);
                 tracing::warn!(%error, "no segment could be made ready");
                 self.care.retry_at =
                     self.core.queue.clock().now_ms().saturating_add(SPACE_RETRY_MS);
-                self.core.room.set_short(Some(Fault { code: short_code(fault.code), ..fault }));
+                self.core.room.set_short(Some(fault));
+                self.core.room.forget_wanted(u64::MAX);
                 self.core.room.tell();
             }
         }
+    }
+
+    /// Learns how much log there is, and tells those who wait for more.
+    fn look_around(&mut self) {
+        self.tail.look_around(&self.core.segments);
+        self.publish();
+        self.core.room.tell();
     }
 
     fn saved(&mut self, position: u64, free: Vec<u64>, result: io::Result<()>) {
@@ -122,14 +130,13 @@ impl Committer {
             tracing::warn!(%error, "segments could not be freed");
         }
         self.care.retry_at = 0;
-        self.tail.look_around(&self.core.segments);
-        self.publish();
+        self.look_around();
     }
 
     /// Makes sure that the segment of the next group is ready.
     ///
     /// # Errors
-    /// `STORE_FULL` or `STORE_READ_ONLY`.
+    /// `STORE_FULL`, `STORE_READ_ONLY`, or `STORE_UNUSABLE` when the disk fails otherwise.
     pub(crate) fn make_ready(&mut self) -> Result<(), Fault> {
         while self.tail.ahead() < BLOCK {
             if !self.care.preparing {
@@ -149,6 +156,7 @@ impl Committer {
 
     fn ask_for_segment(&mut self) {
         self.care.preparing = true;
+        self.core.room.set_preparing(true);
         let number = self.core.segments.of(self.tail.ready);
         self.keeper.ask(&self.core, Chore::Prepare(number));
     }
@@ -180,9 +188,9 @@ impl Committer {
     /// Has segments made ready. Where enough are, and the disk said no nevertheless, an empty
     /// group shows whether it still does.
     fn see_to_space(&mut self, retry: bool) {
-        let size = self.core.segments.size;
-        let ready = self.tail.ready / size - self.tail.at / size;
-        let needed = ready < READY + u64::from(!self.tail.at.is_multiple_of(size));
+        let ahead = self.tail.ahead();
+        self.core.room.forget_wanted(ahead);
+        let needed = ahead < self.core.room.enough();
         if needed && !self.care.preparing {
             self.ask_for_segment();
         }
@@ -204,9 +212,19 @@ impl Committer {
         [self.flush_at, retry].into_iter().flatten().min()
     }
 
+    /// Log that is written between two saves of the heads at least, so that they stay a small part
+    /// of what is written.
+    fn save_pays_after(&self) -> u64 {
+        lock(&self.core.public).heads.len() as u64 * ENTRY * 4
+    }
+
+    fn save_pays(&self) -> bool {
+        self.tail.at - self.care.saved_at >= self.save_pays_after()
+    }
+
     fn save_when_due(&mut self) {
         let every = match self.core.config.heads_every {
-            0 => (lock(&self.core.public).heads.len() as u64 * ENTRY * 4).max(HEADS_EVERY_LEAST),
+            0 => self.save_pays_after().max(HEADS_EVERY_LEAST),
             every => every,
         };
         if self.tail.at - self.care.saved_at >= every {
@@ -218,7 +236,10 @@ impl Committer {
         // Counted in what frames took: the cleaner's own proofs must not call for the next round.
         let grown = match self.care.cleaned_at {
             None => self.tail.carried > 0,
-            Some(at) => self.tail.carried - at >= self.core.segments.size,
+            Some(at) => {
+                self.tail.carried - at >= self.core.segments.size
+                    || (self.care.postponed && self.save_pays())
+            }
         };
         if !(grown || short) || self.care.saving || self.care.freeing {
             return;
@@ -234,7 +255,9 @@ impl Committer {
         if !wanted.is_empty() {
             self.core.wanted.wanted(wanted);
         }
-        if !plan.free.is_empty() {
+        let pays = short || self.save_pays();
+        self.care.postponed = !pays && !plan.free.is_empty();
+        if pays && !plan.free.is_empty() {
             self.save(plan.free);
         }
     }
@@ -293,9 +316,4 @@ impl Committer {
         }
         Ok(())
     }
-}
-
-/// Space is short because the disk is full or read-only; anything else counts as no room.
-fn short_code(code: Code) -> Code {
-    if code == Code::StoreReadOnly { code } else { Code::StoreFull }
 }

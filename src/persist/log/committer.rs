@@ -113,6 +113,7 @@ impl Committer {
     }
 
     fn tell(&mut self) {
+        self.core.room.settle(self.batch.permits.len());
         let loads = &self.core.loads;
         self.batch.tell(|cell| loads.remove(cell.load));
     }

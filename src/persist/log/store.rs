@@ -206,20 +206,31 @@ impl Store for LogStore {
         }
         let cell = core.loads.get(load).filter(|cell| cell.is_open());
         let Some(cell) = cell else { return Err(NoPermit::Fault(has_ended())) };
-        let has_space = match core.room.has_space(bytes, purpose) {
-            Ok(has_space) => has_space,
+        let ask = || core.room.ask(&cell, bytes, purpose);
+        let mut charge = match ask() {
+            Ok(charge) => charge,
             Err(fault) => {
                 core.queue.poke();
                 self.drive();
                 return Err(NoPermit::Fault(fault));
             }
         };
-        let mut charge = if has_space { core.room.take(&cell, bytes) } else { None };
         if charge.is_none() {
             core.room.wait(&cell);
             // What was given back since the first look may have found nobody waiting.
-            let has_space = core.room.has_space(bytes, purpose).unwrap_or(false);
-            charge = if has_space { core.room.take(&cell, bytes) } else { None };
+            charge = ask().map_err(NoPermit::Fault)?;
+        }
+        if charge.is_none() {
+            // Room may be held by appends that nobody hurries.
+            let urged = core.queue.urge();
+            let poked = core.room.wants_log(bytes, purpose);
+            if poked {
+                core.queue.poke();
+            }
+            if urged || poked {
+                self.drive();
+                charge = ask().map_err(NoPermit::Fault)?;
+            }
         }
         let Some(charge) = charge else { return Err(NoPermit::Wait) };
         Ok(Permit::new(load, bytes, cell, charge))
@@ -236,11 +247,13 @@ impl Store for LogStore {
             return;
         };
         let waiting = Waiting { cell, append, permit, next: 0, as_of: 0 };
+        self.core.room.hand_over();
         match self.core.queue.push(Item::Append(waiting)) {
             Ok(true) => self.drive(),
             Ok(false) => {}
             Err(refused) => {
                 let Item::Append(Waiting { cell, append, .. }) = *refused else { return };
+                self.core.room.settle(1);
                 let closed = Fault::new(Code::Closed, "the store is closed");
                 cell.tickets.settled(cell.load.number, append.ticket, Err(closed));
             }

@@ -67,15 +67,17 @@ fn without_a_flush_nobody_is_waited_for() {
 }
 
 #[test]
-fn a_snapshot_larger_than_what_is_ready_gets_room_beside_others() {
-    let config = StoreConfig::default();
-    let room = Room::new(&config, config.segment_bytes);
-    room.set_ahead(3 * config.segment_bytes);
+fn a_snapshot_larger_than_what_is_ready_waits_until_it_has_room() {
     let store = open(Durability::Sync);
     let load = store.begin(SessionId::from_bytes([1; 16]), Arc::new(Silent)).unwrap();
-    let cell = store.cell(load);
-    room.take(&cell, 100).unwrap();
-    assert!(room.has_space(200 << 20, Purpose::Snapshot).unwrap(), "it would wait for silence");
+    // The committer makes room for it in the call.
+    let permit = store.permit(load, 200_000, Purpose::Snapshot).unwrap();
+    store.look_at(|committer| assert!(committer.tail.ahead() > 200_000));
+    drop(permit);
+    for _ in 0..3 {
+        store.tick(Timestamp(1));
+        store.look_at(|committer| assert!(committer.core.room.enough() < 100_000, "still wanted"));
+    }
 }
 
 #[test]
@@ -85,10 +87,10 @@ fn a_session_of_tiny_frames_cannot_take_every_slot() {
     let store = open(Durability::Sync);
     let load = store.begin(SessionId::from_bytes([1; 16]), Arc::new(Silent)).unwrap();
     let cell = store.cell(load);
-    let charges: Vec<_> = std::iter::from_fn(|| room.take(&cell, 2)).collect();
+    let charges: Vec<_> = std::iter::from_fn(|| room.take(&cell, 2, 100)).collect();
     assert_eq!(charges.len(), config.queue_max / 4);
     for charge in charges {
         room.give_back(&cell, charge);
     }
-    assert!(room.take(&cell, config.share_bytes_max).is_some(), "not all was given back");
+    assert!(room.take(&cell, config.share_bytes_max, 100).is_some(), "not all was given back");
 }

@@ -7,6 +7,7 @@ use super::group::{BLOCK, GroupHeader, NoHeader};
 use super::heads::{Heads, Link};
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{unknown_version, unusable};
+use super::replay::replay;
 use super::scan::{Claims, Window, claims, follows, has_headers};
 use super::segment::Segments;
 use crate::error::Fault;
@@ -35,6 +36,13 @@ pub(crate) struct Walked {
     pub(crate) begun_elsewhere: Vec<SessionId>,
     pub(crate) groups: u64,
     pub(crate) frames: u64,
+}
+
+/// Whether a session that was quarantined can be replayed again, since what was damaged was
+/// restored: what the heads say of damage is judged anew then.
+fn any_is_mended(segments: &Segments, saved: &SavedHeads) -> bool {
+    let mut quarantined = saved.entries.iter().filter(|entry| entry.quarantined);
+    quarantined.any(|entry| replay(segments, entry).is_ok())
 }
 
 enum Step {
@@ -81,7 +89,7 @@ impl Walk<'_> {
         let same = header.number == saved.last.number
             && header.run == saved.last.run
             && header.end() == saved.position;
-        if !same {
+        if !same || any_is_mended(self.segments, &saved) {
             return Ok(0);
         }
         self.found.heads = Heads::import(saved.entries, saved.attempts);

@@ -14,7 +14,7 @@ const EVENT: usize = 192;
 const REFUSAL: usize = 48;
 /// An outcome in a list; with `EVENT` an event that buries.
 const OUTCOME: usize = 128;
-/// Messages that a close buries in one frame, however large that may be.
+/// Messages that the end of a session buries in one frame, however large that may be.
 const BURIALS_MAX: usize = 256;
 /// Outcomes that are told at once, however large a frame may be.
 const OUTCOMES_MAX: usize = 64;
@@ -79,10 +79,10 @@ impl Machine {
             Input::Report { outcomes, .. } => EVENT + outcomes.len() * OUTCOME,
             Input::ReportAnswer { .. } => EVENT,
             Input::End(end) => self.end_bound(end),
-            Input::Fail(failure) => failure_bound(failure) + self.broken_off_bound(),
-            Input::Interrupt | Input::Resume { .. } => self.broken_off_bound(),
-            Input::Close { .. } => self.broken_off_bound() + self.burials_bound(),
-            Input::Flushed { .. } if !self.live.closing.is_empty() => self.burials_bound(),
+            Input::Fail { failure, .. } => failure_bound(failure) + self.broken_off_bound(),
+            Input::Interrupt | Input::GiveBack | Input::Resume { .. } => self.broken_off_bound(),
+            Input::Close { .. } | Input::Bury => self.broken_off_bound() + self.burials_bound(),
+            Input::Flushed { .. } if self.live.burying.is_some() => self.burials_bound(),
             Input::Flushed { .. }
             | Input::Busy { .. }
             | Input::Room { .. }
@@ -90,7 +90,7 @@ impl Machine {
             | Input::Ready
             | Input::NotReady
             | Input::HoldWish { .. }
-            | Input::Steer
+            | Input::Steer { .. }
             | Input::Inspect { .. }
             | Input::Tick => 0,
         }
@@ -103,7 +103,7 @@ impl Machine {
         EVENT + self.arrivals(n_taken, 0) + state + sends_bound(&end.sends)
     }
 
-    /// Messages that a close buries in one frame.
+    /// Messages that the end of a session buries in one frame.
     pub(super) fn burials_max(&self) -> usize {
         (self.frame_max.saturating_sub(2 * EVENT) / (EVENT + OUTCOME)).clamp(1, BURIALS_MAX)
     }
@@ -113,7 +113,7 @@ impl Machine {
         (self.frame_max.saturating_sub(2 * EVENT) / OUTCOME).clamp(1, OUTCOMES_MAX)
     }
 
-    /// Of one frame of a close.
+    /// Of one frame of burials.
     fn burials_bound(&self) -> usize {
         let n_taken = self.state.turn.as_ref().map_or(0, |turn| turn.taken.len());
         let n_buried = (self.state.inbox.len() + n_taken).min(self.burials_max());
@@ -123,7 +123,7 @@ impl Machine {
     fn broken_off_bound(&self) -> usize {
         let Some(turn) = &self.state.turn else { return 0 };
         let items = turn.taken.iter().chain(&self.state.inbox);
-        let n_spent = items.filter(|item| item.attempts >= self.limits.attempts_max).count();
+        let n_spent = items.filter(|item| item.tries() >= self.limits.attempts_max).count();
         EVENT + n_spent * (EVENT + OUTCOME)
     }
 }

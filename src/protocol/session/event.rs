@@ -200,8 +200,12 @@ pub enum TurnOutcome {
     Completed,
     /// The agent failed or panicked.
     Failed(Failure),
-    /// The process, the actor, the driver's handle or the session ended first.
+    /// The process, the actor or the session ended first: it may have been the mail's doing, so it
+    /// counts as an attempt.
     Interrupted,
+    /// The driver let go of it, or the bus stopped in order: nothing has failed, and what it took
+    /// is offered again as if it had not been tried.
+    GivenBack,
 }
 
 /// An agent's failure.
@@ -245,4 +249,6 @@ pub enum DeadReason {
     Attempts,
     /// The session was closed first.
     Closed,
+    /// The session has failed for good.
+    Failed,
 }

@@ -40,6 +40,7 @@ impl State {
                     from: *from,
                     n: *n,
                     attempts: 0,
+                    given_back: 0,
                     message: Arc::clone(message),
                 };
                 self.accepted(item, *settled)
@@ -192,9 +193,11 @@ impl State {
             self.again = again.then_some(0);
             return Ok(());
         }
-        let tried = if open.wished { open.attempt } else { self.again.unwrap_or(0) };
+        let given_back = u32::from(*outcome == TurnOutcome::GivenBack);
+        let tried = if open.wished { open.attempt - given_back } else { self.again.unwrap_or(0) };
         self.again = again.then_some(tried);
-        for item in open.taken.into_iter().rev() {
+        for mut item in open.taken.into_iter().rev() {
+            item.given_back += given_back;
             self.inbox.push_front(item);
         }
         Ok(())

@@ -60,7 +60,7 @@ impl Machine {
             Verdict::Revoked => Some(Reason::Revoked),
             Verdict::Closed => Some(Reason::Closed),
             Verdict::Allowed => {
-                let closing = self.state.closed || !self.live.closing.is_empty();
+                let closing = self.state.closed || self.live.burying.is_some();
                 closing.then_some(Reason::Closed)
             }
         }

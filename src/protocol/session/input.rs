@@ -126,19 +126,31 @@ pub enum Input {
         /// Whether it waits.
         held: bool,
     },
-    /// The open turn asks what has arrived since.
-    Steer,
+    /// The open turn asks what has arrived since; for another turn, nothing has.
+    Steer {
+        /// The turn.
+        turn: u64,
+    },
     /// The open turn wants to end.
     End(End),
     /// The open turn failed.
-    Fail(Failure),
-    /// The open turn was interrupted: its driver's handle is gone.
+    Fail {
+        /// The turn; of another nothing is known any more.
+        turn: u64,
+        /// How.
+        failure: Failure,
+    },
+    /// The open turn was interrupted.
     Interrupt,
+    /// The open turn is given back untried: its driver's handle is gone, or the bus stops in order.
+    GiveBack,
     /// Takes no turn and accepts no mail any more.
     Close {
         /// Whom to answer.
         call: Call,
     },
+    /// The session has failed for good: the same, and nobody waits for it.
+    Bury,
     /// What is the state of affairs?
     Inspect {
         /// Whom to answer.
@@ -151,6 +163,8 @@ pub enum Input {
 /// How a turn wants to end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct End {
+    /// The turn; of another nothing is known any more.
+    pub turn: u64,
     /// The agent's state to keep, where it changed.
     pub state: Option<AgentState>,
     /// Staged messages: queued in the frame that ends the turn.
@@ -312,6 +326,6 @@ pub enum Status {
     Inactive,
     /// Closed.
     Closed,
-    /// Its actor failed too often, or its journal is damaged.
+    /// Failed for good: its actor fell too often, or it could not be made.
     Failed,
 }

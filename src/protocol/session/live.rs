@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::event::DeadReason;
 use super::input::{Action, Call};
 use super::state::{Lane, State};
 use crate::protocol::id::{SessionId, Timestamp};
@@ -28,7 +29,9 @@ pub(super) struct Live {
     pub(super) reported: BTreeMap<SessionId, Unanswered>,
     /// Whether the body can take a turn.
     pub(super) ready: bool,
-    /// Who waits for the close that is under way.
+    /// What is accepted and not handled is being made dead, by this.
+    pub(super) burying: Option<DeadReason>,
+    /// Who waits for the end of that.
     pub(super) closing: Vec<Call>,
     /// Whether the agent's wish for a turn without mail waits for something outside.
     pub(super) wish_held: bool,

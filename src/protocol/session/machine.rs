@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use super::event::{Created, Event};
+use super::event::{Created, DeadReason, Event};
 use super::fold::Illegal;
-use super::input::{Action, Effects, Input, Inspection, Status};
+use super::input::{Action, Effects, Input};
 use super::live::{Live, Move};
 use super::state::State;
 use crate::config::Limits;
@@ -167,13 +167,15 @@ impl Machine {
             Input::Ready => self.live.ready = true,
             Input::NotReady => self.live.ready = false,
             Input::HoldWish { held } => self.live.wish_held = held,
-            Input::Steer => self.steer(step),
+            Input::Steer { turn } => self.steer(step, turn),
             Input::End(end) => self.end(step, end),
-            Input::Fail(failure) => self.fail(step, failure),
+            Input::Fail { turn, failure } => self.fail(step, turn, failure),
             Input::Interrupt => self.interrupt(step),
+            Input::GiveBack => self.give_back(step),
             Input::Close { call } => self.close(step, call),
+            Input::Bury => self.bury_all(step, DeadReason::Failed),
             Input::Inspect { call } => {
-                let inspection = Box::new(self.inspection());
+                let inspection = Box::new(self.state.inspection((self.id, &self.label), true));
                 step.after.push(Action::Inspected { call, inspection });
             }
             Input::Tick => self.look_again(step),
@@ -222,7 +224,7 @@ impl Machine {
         }
         // Where this step records something else, the flush of that goes on.
         if step.events.is_empty() {
-            self.go_on_closing(step);
+            self.go_on_burying(step);
         }
     }
 
@@ -259,7 +261,7 @@ impl Machine {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let closing = self.state.closed || !self.live.closing.is_empty();
+        let closing = self.state.closed || self.live.burying.is_some();
         let idle = self.live.ready && self.state.turn.is_none() && !closing;
         let failed = idle && self.tried_in_front().is_some_and(|tried| tried > 0);
         let retry = self.live.not_before.filter(|_| failed);
@@ -292,28 +294,5 @@ impl Machine {
     pub fn snapshot(&mut self) -> Result<(u64, Vec<u8>), serde_json::Error> {
         let bytes = self.snapshot_payload()?;
         Ok((self.number_snapshot(), bytes))
-    }
-
-    fn inspection(&self) -> Inspection {
-        let state = &self.state;
-        let taken = state.turn.as_ref().map_or(&[][..], |turn| &turn.taken);
-        let unhandled = || taken.iter().chain(&state.inbox);
-        Inspection {
-            id: self.id,
-            label: self.label.clone(),
-            status: match (&state.turn, state.closed) {
-                (Some(_), _) => Status::Running,
-                (None, true) => Status::Closed,
-                (None, false) => Status::Idle,
-            },
-            pending: state.inbox.len() as u64,
-            taken: taken.len() as u64,
-            unsettled: state.n_unsettled,
-            oldest: unhandled().map(|item| item.message.sent).min(),
-            attempts: unhandled().map(|item| item.attempts).max().unwrap_or(0),
-            counts: state.counts,
-            numbers: state.lanes.iter().map(|(target, lane)| (*target, lane.next - 1)).collect(),
-            quiet: !state.has_pending(),
-        }
     }
 }

@@ -10,6 +10,7 @@ pub mod fold;
 mod inbox;
 pub mod input;
 mod live;
+mod look;
 pub mod machine;
 mod outbox;
 mod report;

@@ -88,8 +88,22 @@ pub struct Item {
     pub n: u64,
     /// Turns that have taken it.
     pub attempts: u32,
+    /// How many of them gave it back, which is no failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given_back: u32,
     /// The message.
     pub message: Arc<Message>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Item {
+    /// Turns that have tried it: while one has it, with that one.
+    pub fn tries(&self) -> u32 {
+        self.attempts - self.given_back
+    }
 }
 
 /// A turn that has not ended.

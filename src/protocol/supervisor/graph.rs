@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Origin};
 use crate::protocol::id::{Label, SessionId};
-use crate::protocol::session::{Created, Illegal};
+use crate::protocol::session::{Created, Illegal, Status};
 
 /// The fold of the supervisor's events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,6 +36,13 @@ pub struct Record {
     pub phase: Phase,
     /// The groups it is in.
     pub groups: BTreeSet<Label>,
+}
+
+impl Record {
+    /// What a session is doing: as its actor or its journal says, but for one that has failed.
+    pub fn status(&self, seen: Status) -> Status {
+        if self.phase == Phase::Failed { Status::Failed } else { seen }
+    }
 }
 
 /// How far a session's life has come.

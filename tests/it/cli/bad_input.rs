@@ -167,6 +167,16 @@ fn wrong_flags_are_exit_code_2() {
             &["replay", "@trace.txt", "--data", "@data", "--segment-bytes", "4096"],
             "--segment-bytes",
         ),
+        (&["load", "--sessions", "1"], "--sessions is 1 and must be 2 to"),
+        (&["load", "--size", "10"], "--size is 10 and must be 64 to"),
+        (&["load", "--duration", "10"], "a time is a number with its unit"),
+        (&["load", "--duration", "1s", "--messages", "5"], "--messages"),
+        (&["load", "--duration", "1s", "--restart-at", "1s"], "--restart-at must come before"),
+        (&["load", "--restart-at", "1s", "--durability", "memory"], "keeps none"),
+        (&["load", "--durability", "memory", "--data", "@data"], "memory"),
+        (&["load", "--threshold", "p98<1ms"], "`p98` is none of"),
+        (&["load", "--report", "@report.pdf"], "a report's name ends in"),
+        (&["bench"], "limit"),
         (&["journal"], "journal"),
         (&["journal", "dump"], "DIR"),
     ] {
@@ -183,6 +193,9 @@ fn a_data_directory_that_cannot_be_used_is_refused() {
         &["run", "@scenario.toml", "--data", "@file"],
         &["journal", "verify", "@file"],
         &["journal", "dump", "@file"],
+        &["load", "--data", "@file"],
+        &["load", "--restart-at", "1s", "--data", "@file"],
+        &["bench", "limit", "--data", "@file"],
     ] {
         home.assert_refused(words, 1, "file is a file and not a data directory");
     }
@@ -201,6 +214,10 @@ fn a_data_directory_that_cannot_be_used_is_refused() {
     home.assert_refused(&["journal", "verify", "@empty"], 3, "no journal");
     home.assert_refused(&["journal", "dump", "@empty"], 3, "no journal");
     home.assert_refused(&["replay", "@trace.txt", "--receipts", "@no/receipts"], 3, "receipts");
+    home.assert_refused(&["load", "--report", "@no/report.json"], 3, "write a report to");
+    home.assert_refused(&["load", "--baseline", "@missing.json"], 3, "read the baseline");
+    home.assert_refused(&["load", "--baseline", "@trace.txt"], 1, "is no report of a load");
+    home.assert_refused(&["bench", "limit", "--data", "@missing"], 3, "missing");
 }
 
 #[test]
@@ -228,6 +245,8 @@ fn a_directory_of_another_trace_or_scenario_is_refused() {
     for words in [
         &["replay", "@other.txt", "--data", "@data", "--receipts", "@receipts"][..],
         &["run", "@scenario.toml", "--data", "@data"],
+        &["load", "--data", "@data"],
+        &["load", "--restart-at", "1s", "--data", "@data"],
     ] {
         home.assert_fails(words, 1, "another trace or scenario");
         assert_eq!(dump(&data, "after"), events, "{words:?} left something in the journal");

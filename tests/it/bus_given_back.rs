@@ -1,0 +1,72 @@
+//! Turns that are given back: the driver let go, or the bus stopped in order. Nothing has failed.
+
+use callboard::Durability;
+use callboard::persist::SimDisk;
+use callboard::protocol::Draft;
+
+use crate::house;
+use crate::ledger::Ledger;
+
+/// More than a message may be tried.
+const OFTEN: u32 = 8;
+
+#[test]
+fn m59_a_driver_that_lets_go_again_and_again_loses_no_mail() {
+    house::run(async {
+        let bus = house::open_on(&SimDisk::new(), &house::config(Durability::Sync)).await?;
+        let [lead, worker] = house::circle(&bus, [("lead", "sink"), ("worker", "driver")]).await?;
+        house::send_all(&bus, (lead, worker), ["one", "two"]).await?;
+        for attempt in 1..=OFTEN {
+            let taken = bus.attach(worker).await?.take().await?;
+            assert_eq!(taken.attempt, attempt);
+            assert_eq!(taken.messages[0].attempts, attempt, "it was offered so often");
+        }
+        let mut driver = bus.attach(worker).await?;
+        assert_eq!(house::take_all(&mut driver, 2).await?, ["one", "two"]);
+        bus.quiet().await?;
+        assert_eq!(bus.inspect(worker).await?.counts.dead, 0);
+        assert_eq!(bus.inspect(lead).await?.counts.told_dead, 0);
+        Ledger::read(&bus).await.check_done("all is acknowledged");
+        bus.shut_down().await
+    })
+    .unwrap();
+}
+
+#[test]
+fn m59_what_an_orderly_stop_breaks_off_is_not_an_attempt() {
+    house::run(async {
+        let disk = SimDisk::new();
+        let mut config = house::config(Durability::Sync);
+        config.life.stop_max = std::time::Duration::from_millis(5);
+        let bus = house::open_on(&disk, &config).await?;
+        let [lead, worker, person] =
+            house::circle(&bus, [("lead", "sink"), ("worker", "obedient"), ("person", "driver")])
+                .await?;
+        bus.send(lead, Draft::text(worker, "hold")).await?;
+        bus.send(lead, Draft::text(person, "read me")).await?;
+        bus.shut_down().await?;
+        for _ in 0..OFTEN {
+            let bus = house::open_on(&disk, &config).await?;
+            let mut driver = bus.attach(person).await?;
+            let taken = driver.take().await?;
+            while bus.inspect(worker).await?.taken == 0 {
+                tokio::task::yield_now().await;
+            }
+            bus.shut_down().await?;
+            drop((taken, driver));
+        }
+        let (builder, gate) = house::builder(std::sync::Arc::new(disk.clone()), config.clone());
+        let bus = builder.open().await?;
+        gate.send_replace(true);
+        let mut driver = bus.attach(person).await?;
+        assert_eq!(house::take_all(&mut driver, 1).await?, ["read me"]);
+        bus.quiet().await?;
+        for id in [worker, person] {
+            let counts = bus.inspect(id).await?.counts;
+            assert_eq!((counts.handled, counts.dead), (1, 0));
+        }
+        Ledger::read(&bus).await.check_done("all is handled");
+        bus.shut_down().await
+    })
+    .unwrap();
+}
