@@ -104,7 +104,7 @@ async fn run(local: &Rc<Local>) {
             }
             local.sleep().await;
         }
-        if !stopping && local.shared.is_closing() {
+        if !stopping && local.shared.is_stopping() {
             stopping = true;
             local.stop_residents();
         }
@@ -133,7 +133,7 @@ fn attend(local: &Rc<Local>, cell: &Arc<Cell>) {
     match phase {
         Phase::Live => cell.wake_actor(),
         Phase::Cold => {
-            if local.shared.is_closing() {
+            if local.shared.is_stopping() {
                 cell.shut();
             } else if cell.has_more_than_looks() {
                 load::begin(local, cell);

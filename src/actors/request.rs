@@ -158,6 +158,11 @@ pub enum Request {
     },
     /// The cleaner wants the stream's snapshot.
     Snapshot,
+    /// The bus closes: no session is made from now on.
+    Quiesce {
+        /// Told when every session that is being made has its outcome.
+        quiesced: oneshot::Sender<()>,
+    },
     /// The bus closes: end the stream's load.
     Stop {
         /// Told when the committer has ended it.
@@ -195,6 +200,7 @@ impl Request {
             Request::Delivery { .. }
             | Request::Made { .. }
             | Request::Snapshot
+            | Request::Quiesce { .. }
             | Request::Stop { .. }
             | Request::Fallen { .. } => return Some(self),
         }

@@ -71,6 +71,8 @@ pub struct Shared {
     queues: Vec<Arc<Queue>>,
     threads: Mutex<Vec<(oneshot::Receiver<()>, JoinHandle<()>)>>,
     closing: AtomicBool,
+    /// Sessions end: what was being made is made.
+    stopping: AtomicBool,
     /// The arbiters are gone.
     ended: AtomicBool,
     /// Everybody was told that nothing can be written any more.
@@ -103,6 +105,7 @@ impl Shared {
             queues: (0..n_arbiters).map(|_| Arc::default()).collect(),
             threads: Mutex::default(),
             closing: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             stranded: DashSet::new(),
@@ -268,12 +271,14 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Stops the intake and lets every session end: signals only. Turns may end within `stop_max`.
+    /// Stops the intake: a signal only.
     pub fn begin_shut_down(&self) {
         self.closing.store(true, Ordering::Release);
-        for queue in &self.queues {
-            queue.poke();
-        }
+    }
+
+    /// Whether every session is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Stops the intake, lets turns end within `stop_max`, ends every load and joins the threads.
@@ -283,6 +288,10 @@ impl Shared {
     /// The shut-down goes on; the threads are not joined then.
     pub async fn shut_down(&self) {
         self.begin_shut_down();
+        self.stopping.store(true, Ordering::Release);
+        for queue in &self.queues {
+            queue.poke();
+        }
         let threads = std::mem::take(&mut *self.threads());
         for (finished, thread) in threads {
             // An error says that the thread is gone already.

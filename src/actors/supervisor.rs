@@ -13,7 +13,7 @@ use super::falls::Falls;
 use super::request::{Request, Route};
 use super::shared::Shared;
 use super::stream::{Stream, Written};
-use crate::error::{Code, Error, Fault, Refused};
+use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::protocol::SessionId;
 use crate::protocol::session::backoff::backoff;
 use crate::protocol::session::{Created, Verdict};
@@ -33,6 +33,8 @@ pub(crate) struct Supervisor {
     pub(super) faults: Falls,
     /// Sessions being made, each with how often its outcome could not be recorded.
     making: HashMap<SessionId, u32>,
+    /// The bus closes: who waits until none is being made. Nothing is made any more.
+    quiescing: Vec<oneshot::Sender<()>>,
     /// Why the graph in memory is not what is on disk, and how often reading it has failed.
     unread: Option<(Fault, u32)>,
 }
@@ -57,7 +59,8 @@ impl Supervisor {
         // The opening gives each half-made session its outcome.
         let making = half_made(&graph).map(|id| (id, 0)).collect();
         let (panics, faults, unread) = (Falls::default(), Falls::default(), None);
-        Supervisor { shared, graph, stream, requests, panics, faults, making, unread }
+        let quiescing = Vec::new();
+        Supervisor { shared, graph, stream, requests, panics, faults, making, quiescing, unread }
     }
 
     /// Serves requests until every handle is gone or [`Request::Stop`] comes.
@@ -86,6 +89,7 @@ impl Supervisor {
             match request {
                 Request::Stop { ended } => stop = Some(ended),
                 Request::Snapshot => asked_snapshot = true,
+                Request::Quiesce { quiesced } => self.quiescing.push(quiesced),
                 other => self.decide(other, &mut decided),
             }
         }
@@ -95,6 +99,10 @@ impl Supervisor {
         }
         if outcome.is_err() {
             self.settle_half_made();
+        }
+        if self.making.is_empty() {
+            // Who waits may have given up.
+            self.quiescing.drain(..).for_each(|quiesced| quiesced.send(()).unwrap_or_default());
         }
         let Some(ended) = stop else { return false };
         self.stream.end(Box::new(move || ended.send(()).unwrap_or_default()));
@@ -162,6 +170,8 @@ impl Supervisor {
         for request in kept {
             match request {
                 Request::Stop { .. } => batch.push(request),
+                // Nothing can be made known now.
+                Request::Quiesce { quiesced } => quiesced.send(()).unwrap_or_default(),
                 Request::Snapshot => {}
                 other => self.ask_later(other, n_tries),
             }
@@ -253,7 +263,7 @@ impl Supervisor {
                 let origin = self.graph.origin.clone();
                 decided.answer(reply, Ok(origin));
             }
-            Request::Stop { .. } | Request::Snapshot => {}
+            Request::Quiesce { .. } | Request::Stop { .. } | Request::Snapshot => {}
         }
     }
 
@@ -297,6 +307,9 @@ impl Supervisor {
     }
 
     fn create(&mut self, created: Created, reply: Reply<SessionId>, decided: &mut Decided) {
+        if self.shared.is_closing() {
+            return decided.answer(reply, Err(Ended::Closed.into()));
+        }
         let sessions_max = self.shared.config.life.sessions_max;
         let events = self.graph.provision(created.clone(), sessions_max);
         if let Err(refused) = events.and_then(|events| self.record(events, decided)) {

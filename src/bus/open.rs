@@ -214,7 +214,7 @@ impl Stop {
         let (shared, outcome) = (Arc::clone(shared), self.outcome.clone());
         let failed = self.outcome.clone();
         let stopping = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let stopped = runtime.map_err(no_thread).and_then(|it| it.block_on(in_order(&shared)));
             match &stopped {
                 Ok(()) => tracing::info!("the bus has stopped"),
@@ -241,6 +241,10 @@ impl Stop {
 }
 
 async fn in_order(shared: &Shared) -> Result<(), Error> {
+    let (quiesced, quiet) = oneshot::channel();
+    shared.supervisor.ask(Request::Quiesce { quiesced });
+    // What takes longer, on a journal without room, is settled by the next opening.
+    drop(tokio::time::timeout(shared.config.life.stop_max, quiet).await);
     shared.shut_down().await;
     let (ended, over) = oneshot::channel();
     shared.supervisor.ask(Request::Stop { ended });

@@ -1,5 +1,7 @@
 //! Turns that are given back: the driver let go, or the bus stopped in order. Nothing has failed.
 
+use std::sync::Arc;
+
 use callboard::Durability;
 use callboard::persist::SimDisk;
 use callboard::protocol::Draft;
@@ -38,25 +40,29 @@ fn m59_what_an_orderly_stop_breaks_off_is_not_an_attempt() {
         let disk = SimDisk::new();
         let mut config = house::config(Durability::Sync);
         config.life.stop_max = std::time::Duration::from_millis(5);
-        let bus = house::open_on(&disk, &config).await?;
+        let builder = || house::builder(Arc::new(disk.clone()), config.clone());
+        let (opening, closed_gate) = builder();
+        let bus = opening.open().await?;
         let [lead, worker, person] =
             house::circle(&bus, [("lead", "sink"), ("worker", "obedient"), ("person", "driver")])
                 .await?;
         bus.send(lead, Draft::text(worker, "hold")).await?;
         bus.send(lead, Draft::text(person, "read me")).await?;
         bus.shut_down().await?;
+        drop(closed_gate);
         for _ in 0..OFTEN {
-            let bus = house::open_on(&disk, &config).await?;
+            let (opening, closed_gate) = builder();
+            let bus = opening.open().await?;
             let mut driver = bus.attach(person).await?;
             let taken = driver.take().await?;
             while bus.inspect(worker).await?.taken == 0 {
                 tokio::task::yield_now().await;
             }
             bus.shut_down().await?;
-            drop((taken, driver));
+            drop((taken, driver, closed_gate));
         }
-        let (builder, gate) = house::builder(std::sync::Arc::new(disk.clone()), config.clone());
-        let bus = builder.open().await?;
+        let (opening, gate) = builder();
+        let bus = opening.open().await?;
         gate.send_replace(true);
         let mut driver = bus.attach(person).await?;
         assert_eq!(house::take_all(&mut driver, 1).await?, ["read me"]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use callboard::bus::{Bus, Page, Receipt};
 use callboard::persist::SimDisk;
+use callboard::protocol::supervisor::Phase;
 use callboard::protocol::{Draft, SessionId};
 use callboard::{Code, Durability, Error};
 
@@ -242,4 +243,47 @@ fn a_bus_is_used_from_threads_and_runtimes_of_every_kind() {
     // No runtime at all is needed to wait for an answer.
     house::run(async { Ledger::read(&bus).await.check_done("all threads are done") });
     many.block_on(bus.shut_down()).unwrap();
+}
+
+/// Sessions are being made when the bus is told to stop.
+async fn stop_while_sessions_are_made(seed: u64) -> Result<(), Error> {
+    let mut chance = Chance(seed);
+    let disk = SimDisk::new();
+    let mut config = house::config(Durability::Sync);
+    config.life.stop_max = std::time::Duration::from_secs(30);
+    let bus = house::open_on(&disk, &config).await?;
+    let making: Vec<_> = (0..100)
+        .map(|n| {
+            let bus = bus.clone();
+            tokio::spawn(async move { house::create(&bus, &format!("one-{n}"), "sink").await })
+        })
+        .collect();
+    for _ in 0..chance.below(60) {
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+    bus.shut_down().await?;
+    let mut made = Vec::new();
+    for made_or_not in making {
+        match made_or_not.await.unwrap() {
+            Ok(id) => made.push(id),
+            Err(error) => assert_eq!(error.code(), Code::Closed, "seed {seed}: {error}"),
+        }
+    }
+    let bus = house::open_on(&disk, &config).await?;
+    let records = bus.list().await?;
+    for record in &records {
+        assert_eq!(record.phase, Phase::Active, "seed {seed}: {record:?}");
+    }
+    let known = |id: &SessionId| records.iter().any(|record| record.created.id == *id);
+    assert!(made.iter().all(known), "seed {seed}: a session is gone");
+    assert_eq!(records.len(), made.len(), "seed {seed}: closed means that nothing happened");
+    bus.shut_down().await
+}
+
+#[test]
+fn m04_f10_a_stop_while_sessions_are_made_leaves_none_half_made() {
+    for seed in 0..40 {
+        house::run(stop_while_sessions_are_made(seed)).unwrap();
+    }
 }
