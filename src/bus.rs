@@ -23,10 +23,11 @@ use crate::actors::shared::Shared;
 pub use crate::actors::turn::Turn;
 use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::persist::store::{RecoveryReport, StoredFrame};
-pub use crate::protocol::session::{BodySpec, Inspection, Status};
-use crate::protocol::session::{Created, Event, State};
-pub use crate::protocol::supervisor::{Origin, Record};
-use crate::protocol::supervisor::{Phase, rules};
+pub use crate::protocol::session::state::{Counts, Item};
+pub use crate::protocol::session::{AgentState, BodySpec, Event, Inspection, Status};
+use crate::protocol::session::{Created, State};
+use crate::protocol::supervisor::rules;
+pub use crate::protocol::supervisor::{Origin, Phase, Record};
 use crate::protocol::{Draft, Label, SessionId, Timestamp, Workspace};
 
 /// A running bus. Clones share it; the last one dropped asks it to stop and does not wait.
@@ -58,7 +59,7 @@ pub struct Create {
 pub struct Page {
     /// Frames before this position; none: from the newest on.
     pub before: Option<u64>,
-    /// Frames at most.
+    /// Frames at most; at least 1.
     pub limit: usize,
 }
 
@@ -116,8 +117,13 @@ impl Bus {
         rules::check_body(&create.body, shared.config.limits.agent_state_max, known)?;
         let id = SessionId::new(shared.clock.fresh());
         let Create { label, workspace, body } = create;
-        let created = Created { id, label, workspace, body };
-        self.ask(|reply| Request::Create { created, reply }).await
+        let created = Created { id, label: label.clone(), workspace, body };
+        let made = self.ask(|reply| Request::Create { created, reply }).await;
+        match &made {
+            Ok(id) => tracing::debug!(%id, %label, "a session is made"),
+            Err(error) => tracing::debug!(%label, %error, "a session is not made"),
+        }
+        made
     }
 
     /// Lets two sessions of one workspace talk.
@@ -125,7 +131,9 @@ impl Bus {
     /// # Errors
     /// `NOT_FOUND`, `INVALID_ARGUMENT`, or the store's fault.
     pub async fn connect(&self, one: SessionId, other: SessionId) -> Result<(), Error> {
-        self.ask(|reply| Request::Connect { one, other, reply }).await
+        self.ask(|reply| Request::Connect { one, other, reply }).await?;
+        tracing::debug!(%one, %other, "two sessions may talk");
+        Ok(())
     }
 
     /// Adds sessions to a group, whose members may all talk to each other.
@@ -133,8 +141,11 @@ impl Bus {
     /// # Errors
     /// `NOT_FOUND`, `INVALID_ARGUMENT`, or the store's fault.
     pub async fn group(&self, group: &Label, members: &[SessionId]) -> Result<(), Error> {
-        let (group, members) = (group.clone(), members.to_vec());
-        self.ask(|reply| Request::Group { group, members, reply }).await
+        let (name, members) = (group, members.to_vec());
+        let (group, n_members) = (name.clone(), members.len());
+        self.ask(|reply| Request::Group { group, members, reply }).await?;
+        tracing::debug!(group = %name, n_members, "a group may talk");
+        Ok(())
     }
 
     /// Every session there ever was in this directory.
@@ -176,14 +187,17 @@ impl Bus {
     /// # Errors
     /// `NOT_FOUND`, or the store's fault.
     pub async fn close(&self, id: SessionId) -> Result<(), Error> {
-        self.ask(|reply| Request::Close { id, reply }).await
+        self.ask(|reply| Request::Close { id, reply }).await?;
+        tracing::debug!(%id, "a session is closed");
+        Ok(())
     }
 
     /// Sends on behalf of a session.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`: nothing happened. A fault:
-    /// unknown whether it is queued.
+    /// `NOT_FOUND` for a session that is not there, may not be reached or is closed: one answer, so
+    /// that it tells nothing about strangers; `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`:
+    /// nothing happened. A fault: unknown whether it is queued.
     ///
     /// # Cancel safety
     /// Dropped before it returns, the message may be queued.
@@ -261,8 +275,13 @@ impl Bus {
     /// A page of a session's events, newest first.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `JOURNAL_CORRUPT` where the page is damaged; the store's fault.
+    /// `INVALID_ARGUMENT` for a page of no frames; `NOT_FOUND`; `JOURNAL_CORRUPT` where the page is
+    /// damaged; the store's fault.
     pub async fn history(&self, id: SessionId, page: Page) -> Result<History, Error> {
+        if page.limit == 0 {
+            let text = "a page of a history has at least one frame";
+            return Err(Refused::new(Code::InvalidArgument, text).into());
+        }
         self.ask(|reply| Request::Known { id, reply }).await?;
         let store = Arc::clone(&self.house.shared.store);
         let read = move || store.history(id, page.before, page.limit);

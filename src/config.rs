@@ -26,7 +26,8 @@ pub struct Limits {
     /// Mail queued for a target or accepted by it and not yet taken by a turn, over all senders.
     /// Default 64; 1 to 1,000,000.
     pub pending_max: u64,
-    /// A message with its envelope as stored, in bytes. Default 65,536; 256 to 1 MiB.
+    /// A message with its envelope as stored, in bytes. Default 65,536; 1 KiB to 1 MiB: the
+    /// envelope alone counts half a KiB.
     pub message_max: usize,
     /// Dispatched and unacknowledged messages per (sender, target). Default 32; 1 to 4,096.
     pub window: u64,
@@ -191,12 +192,17 @@ impl Config {
     /// # Errors
     /// `INVALID_CONFIG`, whose text names every fault with its bound.
     pub fn validate(&self) -> Result<(), Refused> {
-        let faults: Vec<String> =
-            self.bounds().into_iter().filter_map(Bound::fault).chain(self.conflicts()).collect();
+        let faults = self.faults();
         if faults.is_empty() {
             return Ok(());
         }
         Err(Refused::new(Code::InvalidConfig, faults.join("; ")))
+    }
+
+    /// Every limit that is out of its bounds or does not fit another; each text begins with the
+    /// limit's name.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.bounds().into_iter().filter_map(Bound::fault).chain(self.conflicts()).collect()
     }
 
     fn bounds(&self) -> Vec<Bound> {
@@ -205,7 +211,7 @@ impl Config {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         vec![
             bound("pending_max", limits.pending_max, 1, 1_000_000),
-            bound("message_max", limits.message_max as u64, 256, 1 << 20),
+            bound("message_max", limits.message_max as u64, 1_024, 1 << 20),
             bound("window", limits.window, 1, 4_096),
             bound("steers_max", limits.steers_max as u64, 1, 4_096),
             bound("sends_per_turn", limits.sends_per_turn as u64, 1, 65_536),

@@ -34,9 +34,9 @@ impl Error {
     }
 }
 
-/// A rule said no.
+/// A rule said no. Shown with its code, its text and, where the rule is a limit, both numbers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{code}: {text}")]
+#[error("{code}: {text}{}", self.numbers())]
 pub struct Refused {
     /// Which rule.
     pub code: Code,
@@ -57,6 +57,14 @@ impl Refused {
     /// A refusal by a bound.
     pub fn over(code: Code, text: impl Into<String>, limit: u64, current: u64) -> Self {
         Refused { code, text: text.into(), limit: Some(limit), current: Some(current) }
+    }
+
+    fn numbers(&self) -> String {
+        match (self.limit, self.current) {
+            (Some(limit), Some(current)) => format!(" (limit {limit}, asked for {current})"),
+            (Some(limit), None) => format!(" (limit {limit})"),
+            (None, _) => String::new(),
+        }
     }
 
     /// The one answer for a session that is missing, hidden or not allowed.
@@ -118,7 +126,8 @@ pub enum Code {
     InvalidArgument,
     /// The configuration is out of bounds; the text names every fault.
     InvalidConfig,
-    /// The handle was superseded by a newer one.
+    /// Whoever asks has no say here any more: another handle drives the session, the handle was
+    /// superseded, or the turn that it names is not open any more.
     StaleCaller,
     /// The directory belongs to another trace or scenario.
     WrongOrigin,

@@ -3,6 +3,8 @@
 #[cfg(panic = "abort")]
 compile_error!("callboard catches the panics of agents and needs panic = \"unwind\"");
 
+// What users need of it is re-exported by `bus`.
+#[doc(hidden)]
 pub mod actors;
 pub mod agents;
 pub mod bus;

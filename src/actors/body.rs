@@ -357,7 +357,7 @@ impl Resident {
     }
 }
 
-/// The answer to a handle that is not, or no longer, the one that drives.
+/// The answer to a handle that is not the one that drives.
 pub(super) fn stale() -> Refused {
     Refused::new(Code::StaleCaller, "the session is driven by another handle")
 }

@@ -14,7 +14,7 @@ use super::outgoing::answer;
 use super::resident::Resident;
 use super::shared::Shared;
 use super::turn::closed;
-use crate::error::{Ended, Error, Fault};
+use crate::error::{Code, Ended, Error, Fault, Refused};
 use crate::protocol::session::state::Item;
 use crate::protocol::session::{End, Input};
 use crate::protocol::{Draft, SessionId, SourceKind};
@@ -244,7 +244,7 @@ impl DriverBody {
             self.open = None;
             let handled = self.completed == Some(turn);
             if let Some(reply) = self.acknowledging.take() {
-                answer(reply, if handled { Ok(()) } else { Err(stale().into()) });
+                answer(reply, if handled { Ok(()) } else { Err(turn_is_over().into()) });
             }
         }
     }
@@ -264,7 +264,7 @@ impl DriverBody {
 
     fn acknowledge(&mut self, turn: u64, reply: Reply<()>) -> Option<Input> {
         if !self.is_open(turn) || self.acknowledging.is_some() {
-            answer(reply, Err(stale().into()));
+            answer(reply, Err(turn_is_over().into()));
             return None;
         }
         self.acknowledging = Some(reply);
@@ -313,7 +313,7 @@ impl Resident {
             }
             Control::Take { key, reply } if drives(key) => driver.take(reply),
             Control::Take { reply, .. } => {
-                answer(reply, Err(stale().into()));
+                answer(reply, Err(superseded().into()));
                 None
             }
             Control::Leave { key } if drives(key) => Some(driver.leave()),
@@ -321,7 +321,7 @@ impl Resident {
                 driver.acknowledge(turn, reply)
             }
             Control::Acknowledge { reply, .. } => {
-                answer(reply, Err(stale().into()));
+                answer(reply, Err(superseded().into()));
                 None
             }
             Control::Detach { key } if drives(key) => Some(driver.detach()),
@@ -333,14 +333,22 @@ impl Resident {
 
 /// The session has an agent, or nobody at all.
 fn not_driven(control: Control) {
-    let refused = crate::error::Refused::new(
-        crate::error::Code::InvalidArgument,
-        "the session is not made to be driven from outside",
-    );
+    let text = "the session is not made to be driven from outside";
+    let refused = Refused::new(Code::InvalidArgument, text);
     match control {
         Control::Attach { reply } => answer(reply, Err(refused.into())),
-        Control::Take { reply, .. } => answer(reply, Err(stale().into())),
-        Control::Acknowledge { reply, .. } => answer(reply, Err(stale().into())),
+        Control::Take { reply, .. } => answer(reply, Err(superseded().into())),
+        Control::Acknowledge { reply, .. } => answer(reply, Err(superseded().into())),
         _ => {}
     }
+}
+
+/// The answer to a handle that drives no more.
+fn superseded() -> Refused {
+    Refused::new(Code::StaleCaller, "this handle does not drive the session any more")
+}
+
+/// The answer to who acknowledges a turn that has ended, by whatever end.
+fn turn_is_over() -> Refused {
+    Refused::new(Code::StaleCaller, "the turn is not open any more")
 }

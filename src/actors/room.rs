@@ -41,13 +41,15 @@ impl Room {
             return Ok(());
         }
         let text = "the target has as much pending mail as its limit allows";
-        Err(Refused::over(Code::MailboxFull, text, self.limit, held.count))
+        Err(Refused::over(Code::MailboxFull, text, self.limit, held.count + 1))
     }
 
     /// The refusal of one who would have to wait behind others for room.
     pub(super) fn is_waited_for(&self) -> Refused {
         let text = "an earlier send to the target waits for room";
-        Refused::over(Code::MailboxFull, text, self.limit, self.count())
+        let held = self.held();
+        let ahead = held.count + held.waiting.len() as u64;
+        Refused::over(Code::MailboxFull, text, self.limit, ahead + 1)
     }
 
     /// Takes room for one message, or queues for it: then [`Control::Granted`] comes later.

@@ -86,8 +86,17 @@ impl Agent for Source {
     }
 }
 
+/// Bytes of the longest body of a source with so many messages of this size.
+pub fn longest_body(count: u64, size: usize) -> usize {
+    heading(count, count).len().max(size)
+}
+
+fn heading(number: u64, count: u64) -> String {
+    format!("message {number} of {count} ")
+}
+
 fn body(number: u64, count: u64, size: usize) -> String {
-    let mut text = format!("message {number} of {count} ");
+    let mut text = heading(number, count);
     text.extend(std::iter::repeat_n('.', size.saturating_sub(text.len())));
     text
 }

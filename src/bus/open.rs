@@ -33,15 +33,19 @@ use crate::protocol::supervisor::{Graph, Origin};
 pub struct Builder {
     config: Config,
     disk: Option<Arc<dyn Disk>>,
+    /// Whether a directory was named, which must not stay empty.
+    is_kept: bool,
     factories: HashMap<String, Arc<dyn Factory>>,
     observer: Option<Arc<dyn Observer>>,
     origin: Option<Origin>,
 }
 
 impl Builder {
-    /// Keeps the journals in this directory, made where it is missing.
+    /// Keeps the journals in this directory, made where it is missing. Not together with durability
+    /// `memory`.
     #[must_use]
-    pub fn data_dir(self, dir: impl Into<PathBuf>) -> Self {
+    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.is_kept = true;
         self.disk(Arc::new(RealDisk::new(dir)))
     }
 
@@ -84,7 +88,8 @@ impl Builder {
     /// Opens the bus: recovers the journals, rebuilds the pending counts, starts the threads.
     ///
     /// # Errors
-    /// `INVALID_CONFIG`; `STORE_LOCKED` when another process holds the directory; `WRONG_ORIGIN`
+    /// `INVALID_CONFIG`; `INVALID_ARGUMENT` for a data directory with durability `memory`, which
+    /// keeps nothing there; `STORE_LOCKED` when another process holds the directory; `WRONG_ORIGIN`
     /// when it belongs to another trace or scenario; `STORE_UNUSABLE`, `JOURNAL_VERSION`,
     /// `JOURNAL_CORRUPT`. Nothing is changed then.
     ///
@@ -92,11 +97,15 @@ impl Builder {
     /// Dropped before it returns, the bus opens and stops again in the background.
     pub async fn open(self) -> Result<Bus, Error> {
         self.config.validate()?;
+        if self.is_kept && self.config.store.durability == Durability::Memory {
+            let text = "durability memory keeps nothing in a data directory; leave one of them out";
+            return Err(Refused::new(Code::InvalidArgument, text).into());
+        }
         blocking(move || self.open_blocking()).await?
     }
 
     fn open_blocking(self) -> Result<Bus, Error> {
-        let Builder { config, disk, factories, observer, origin } = self;
+        let Builder { config, disk, is_kept: _, factories, observer, origin } = self;
         let janitor = Arc::new(Janitor::default());
         let watcher: Arc<dyn SnapshotsWanted> = Arc::clone(&janitor) as Arc<dyn SnapshotsWanted>;
         let store: Arc<dyn Store> = match (config.store.durability, disk) {
@@ -154,6 +163,15 @@ impl Builder {
             shared.cell(*id).push(Control::Load);
         }
         janitor.attach(&shared);
+        let report = &house.recovery.store;
+        tracing::info!(
+            groups = report.groups,
+            frames = report.frames,
+            cut_bytes = report.cut_bytes,
+            quarantined = report.quarantined.len(),
+            resumed = house.recovery.resumed,
+            "the bus is open"
+        );
         Ok(Bus { house })
     }
 }
@@ -198,8 +216,9 @@ impl Stop {
         let stopping = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let stopped = runtime.map_err(no_thread).and_then(|it| it.block_on(in_order(&shared)));
-            if let Err(error) = &stopped {
-                tracing::error!(%error, "the bus could not flush when it stopped");
+            match &stopped {
+                Ok(()) => tracing::info!("the bus has stopped"),
+                Err(error) => tracing::error!(%error, "the bus could not flush when it stopped"),
             }
             outcome.send_replace(Some(stopped));
         };

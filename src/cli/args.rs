@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use callboard::config::{Durability, History};
 use callboard::sim::profile::JournalOptions;
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::journal;
 use super::load_args::{LoadArgs, duration};
 
 /// A session bus: every session is an actor with a journal; nothing sent is lost or doubled.
@@ -26,7 +28,7 @@ Exit codes:
        load lost or doubled; data directory unusable, of another trace, scenario or load, or of a
        newer version
   2    wrong flags
-  3    no such session, file or directory
+  3    no such session, file, directory or journal
   75   the data directory is locked by another process
   99   a figure of a load missed its threshold
   130  interrupted, after an orderly stop
@@ -91,15 +93,16 @@ pub(crate) struct StoreArgs {
     /// What a receipt promises: on disk, handed to the kernel, or nothing
     #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
     pub(crate) durability: DurabilityArg,
-    /// Bytes of a segment file of a new journal; a multiple of 4096 [default: 16777216]
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes of a segment file of a new journal; a multiple of 4096 [default: 16777216]. A journal
+    /// that is there keeps its own
+    #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     pub(crate) segment_bytes: Option<u64>,
     /// Bytes of journal between two saves of the heads, which bound what a start reads
     /// [default: 64 MiB, or four times their own size]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) heads_every: Option<u64>,
     /// Frames of a session between two of its snapshots, at most [default: 256; replay: 32]
-    #[arg(long, value_name = "FRAMES")]
+    #[arg(long, value_name = "FRAMES", value_parser = snapshot_every())]
     pub(crate) snapshot_every: Option<u64>,
     /// What becomes of segments that no session needs any more
     #[arg(long, value_enum, default_value_t = HistoryArg::Keep)]
@@ -162,7 +165,7 @@ pub(crate) struct DumpArgs {
     /// The data directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Print the events of this session only
+    /// Print the events of this session only; its id will do too
     #[arg(long, value_name = "LABEL")]
     pub(crate) session: Option<String>,
     /// Print JSON lines on a terminal too; anywhere else they are printed anyway
@@ -170,15 +173,34 @@ pub(crate) struct DumpArgs {
     pub(crate) jsonl: bool,
 }
 
+fn snapshot_every() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(1..=1_000_000)
+}
+
+fn segment_bytes(text: &str) -> Result<u64, &'static str> {
+    let fits = |bytes: &u64| (8_192..=1 << 30).contains(bytes) && bytes.is_multiple_of(4_096);
+    let bytes = text.parse().ok().filter(fits);
+    bytes.ok_or("it must be a multiple of 4096 from 8192 to 1073741824")
+}
+
 impl StoreArgs {
+    /// What the journal is to be like. The size of segments is the journal's own where there is
+    /// one.
     pub(crate) fn options(&self) -> JournalOptions {
+        let own = self.data.as_deref().and_then(journal::segment_bytes);
+        if let (Some(own), Some(wanted), Some(dir)) = (own, self.segment_bytes, &self.data)
+            && own != wanted
+        {
+            let dir = dir.display();
+            eprintln!("callboard: {dir} has segments of {own} bytes and keeps them");
+        }
         JournalOptions {
             durability: match self.durability {
                 DurabilityArg::Sync => Durability::Sync,
                 DurabilityArg::Written => Durability::Written,
                 DurabilityArg::Memory => Durability::Memory,
             },
-            segment_bytes: self.segment_bytes,
+            segment_bytes: own.or(self.segment_bytes),
             heads_every: self.heads_every,
             snapshot_every: self.snapshot_every,
             history: match self.history {

@@ -23,7 +23,10 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<(), Failure> {
     read(dir, |frame| labels.learn(frame).map_err(|error| unknown(frame, &error)))?;
     let only = session.as_ref().map(|label| {
         let missing = || {
-            Failure::new(MISSING, format!("{}: no session has the label `{label}`", dir.display()))
+            Failure::new(
+                MISSING,
+                format!("{}: no session has the label or the id `{label}`", dir.display()),
+            )
         };
         labels.find(label).ok_or_else(missing)
     });

@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 pub(crate) const UNUSABLE: u8 = 1;
 /// Wrong flags.
 pub(crate) const FLAGS: u8 = 2;
-/// No such session, file or directory.
+/// No such session, file, directory or journal.
 pub(crate) const MISSING: u8 = 3;
 /// Another process holds the data directory.
 pub(crate) const LOCKED: u8 = 75;
@@ -76,7 +76,9 @@ impl Failure {
             }
             RunError::Bus(error) => Failure::bus(dir, error),
             RunError::Receipts { path, error } => Failure::io("write receipts to", path, error),
-            RunError::Stranded(_) => Failure::new(UNUSABLE, format!("{}: {error}", dir.display())),
+            RunError::Stranded(_) | RunError::Damaged(_) => {
+                Failure::new(UNUSABLE, format!("{}: {error}", dir.display()))
+            }
             RunError::Receipt(_) => Failure::new(UNUSABLE, error.to_string()),
         }
     }

@@ -8,7 +8,7 @@ use callboard::sim::run;
 use callboard::sim::scenario::Scenario;
 
 use super::args::RunArgs;
-use super::exit::{Failure, UNUSABLE};
+use super::exit::{FLAGS, Failure, UNUSABLE};
 use super::stage;
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -18,6 +18,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         Failure::new(UNUSABLE, format!("malformed scenario {}: {what}", path.display()))
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| malformed("it is not UTF-8 text"))?;
-    let scenario = Scenario::parse(text).map_err(|unfit| malformed(&unfit.0))?;
-    stage::perform(store, store.options().config(), *json, |stage| run::run(scenario, stage))
+    let config = store.options().config();
+    config.validate().map_err(|refused| Failure::new(FLAGS, refused.text))?;
+    let scenario = Scenario::parse_for(text, &config).map_err(|unfit| malformed(&unfit.0))?;
+    stage::perform(store, config, *json, |stage| run::run(scenario, stage))
 }

@@ -67,16 +67,17 @@ impl Labels {
         self.0.insert(created.id, created.label.clone());
     }
 
-    /// The session of a label.
-    pub(crate) fn find(&self, label: &str) -> Option<SessionId> {
-        if label == SUPERVISOR {
+    /// The session of a label, or of an id.
+    pub(crate) fn find(&self, name: &str) -> Option<SessionId> {
+        if name == SUPERVISOR {
             return Some(SessionId::SUPERVISOR);
         }
-        self.0.iter().find(|(_, known)| known.as_str() == label).map(|(id, _)| *id)
+        let by_label = self.0.iter().find(|(_, known)| known.as_str() == name).map(|(id, _)| *id);
+        by_label.or_else(|| name.parse().ok().filter(|id| self.0.contains_key(id)))
     }
 
     /// What a session is called; its id where the journal does not say.
-    fn label(&self, id: SessionId) -> String {
+    pub(crate) fn label(&self, id: SessionId) -> String {
         if id == SessionId::SUPERVISOR {
             return SUPERVISOR.to_owned();
         }

@@ -36,8 +36,12 @@ where
     let home = Home::new(store, &config)?;
     let data = home.path().to_owned();
     let end = on_stage(&data, config, run)?;
-    match end.map_err(|error| Failure::run(&data, &error))? {
-        End::Quiet(summary) => print(&summary, json),
+    match end.map_err(|error| Failure::run(home.shown(), &error))? {
+        End::Quiet(summary) => {
+            print(&summary, json)?;
+            home.warn_of_lost(&summary);
+            Ok(())
+        }
         End::Stopped => Err(Failure::new(INTERRUPTED, home.how_to_go_on())),
     }
 }
@@ -106,6 +110,30 @@ impl Home {
         }
     }
 
+    /// What it is called when it may be gone already.
+    fn shown(&self) -> &Path {
+        match self {
+            Home::Kept(path) => path,
+            Home::Temporary(_) => Path::new("the temporary data directory"),
+            Home::Nowhere => Path::new("memory"),
+        }
+    }
+
+    /// Says that some messages came to no good end, and how to see why.
+    fn warn_of_lost(&self, summary: &Summary) {
+        let Summary { dead, refused, .. } = summary;
+        if *dead + *refused == 0 {
+            return;
+        }
+        let how = match self {
+            Home::Kept(path) => format!("`callboard journal dump {}` says why", path.display()),
+            Home::Temporary(_) | Home::Nowhere => {
+                "with --data DIR, `callboard journal dump DIR` says why".to_owned()
+            }
+        };
+        eprintln!("callboard: warning: {dead} messages are dead and {refused} were refused; {how}");
+    }
+
     fn how_to_go_on(&self) -> String {
         match self {
             Home::Kept(path) => {
@@ -119,7 +147,8 @@ impl Home {
 /// What comes so soon after a first interrupt is not a second one.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// Becomes true at the first interrupt or termination; the second one ends the process at once.
+/// Becomes true at the first interrupt, termination or loss of the terminal; the second one ends
+/// the process at once.
 fn stop_signal() -> watch::Receiver<bool> {
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
@@ -136,7 +165,9 @@ fn stop_signal() -> watch::Receiver<bool> {
 #[cfg(unix)]
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+    let (Ok(mut terminated), Ok(mut hung_up)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+    else {
         return std::future::pending().await;
     };
     let interrupted = async {
@@ -147,6 +178,7 @@ async fn interrupted() {
     tokio::select! {
         () = interrupted => {}
         _ = terminated.recv() => {}
+        _ = hung_up.recv() => {}
     }
 }
 
@@ -162,7 +194,10 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         true => summary.json().map_err(|error| Failure::new(UNUSABLE, error.to_string()))?,
         false => summary.table(),
     };
-    written(writeln!(io::stdout(), "{text}"))
+    written(writeln!(io::stdout(), "{text}")).map_err(|failure| Failure {
+        text: failure.text.map(|text| format!("all is quiet, but the summary is not told: {text}")),
+        ..failure
+    })
 }
 
 /// Whether a file can be appended to, or has a directory to be made in; makes nothing.

@@ -15,6 +15,7 @@ pub mod run;
 pub mod runner;
 pub mod scenario;
 mod scenario_check;
+mod scenario_words;
 mod schedule;
 mod seats;
 pub mod summary;

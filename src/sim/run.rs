@@ -14,7 +14,7 @@ use super::seats::{Seat, Seated, Seats};
 use crate::agents;
 use crate::bus::{Bus, Create, Origin};
 use crate::error::{Error, Refused};
-use crate::protocol::session::BodySpec;
+use crate::protocol::session::{AgentState, BodySpec};
 use crate::protocol::{Draft, Label, SessionId};
 
 /// Runs a scenario until all is quiet.
@@ -127,19 +127,26 @@ fn seated<'a>(sessions: &'a HashMap<Label, Seated>, label: &Label) -> Result<&'a
 }
 
 fn body(role: &Role, sessions: &HashMap<Label, Seated>) -> Result<BodySpec, Error> {
-    let agent = |name: &str, settings| BodySpec::Agent { name: name.to_owned(), settings };
     let to = role.targets().map(|label| Ok(seated(sessions, label)?.label.clone()));
     let to: Vec<Label> = to.collect::<Result<_, Refused>>()?;
-    Ok(match role {
-        Role::Echo => agent(agents::ECHO, None),
-        Role::Sink => agent(agents::SINK, None),
-        Role::Relay { .. } => {
-            agent(agents::RELAY, Some(agents::kept(&agents::RelaySettings { to })?))
-        }
+    let name = match role {
+        Role::Echo => agents::ECHO,
+        Role::Sink => agents::SINK,
+        Role::Relay { .. } => agents::RELAY,
+        Role::Source { .. } => agents::SOURCE,
+    };
+    Ok(BodySpec::Agent { name: name.to_owned(), settings: settings(role, to)? })
+}
+
+/// What the agent is made with, if anything; it sends to the sessions with these labels.
+pub(super) fn settings(role: &Role, to: Vec<Label>) -> Result<Option<AgentState>, Error> {
+    let settings = match role {
+        Role::Echo | Role::Sink => return Ok(None),
+        Role::Relay { .. } => agents::kept(&agents::RelaySettings { to }),
         Role::Source { messages, bytes, burst, .. } => {
             let (count, size, burst) = (*messages, *bytes, *burst);
-            let settings = agents::SourceSettings { to, count, size, burst };
-            agent(agents::SOURCE, Some(agents::kept(&settings)?))
+            agents::kept(&agents::SourceSettings { to, count, size, burst })
         }
-    })
+    };
+    settings.map(Some)
 }

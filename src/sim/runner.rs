@@ -24,6 +24,9 @@ use crate::protocol::session::state::Counts;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
+/// Damaged sessions that are named.
+const SHOWN_MAX: usize = 8;
+
 /// Where a run lives and how it is watched.
 pub struct Stage {
     /// The data directory; not used in `memory` durability.
@@ -79,6 +82,12 @@ pub enum RunError {
          sent, and `callboard journal verify` says what is damaged"
     )]
     Stranded(u64),
+    /// Sessions of the directory are damaged; their labels.
+    #[error(
+        "it cannot go on: the journals of these sessions are damaged: {0}; nothing more is sent, \
+         and `callboard journal verify` says where"
+    )]
+    Damaged(String),
 }
 
 impl From<crate::error::Refused> for RunError {
@@ -136,7 +145,7 @@ async fn played(
     tell: &dyn Fn(Told),
 ) -> Result<End, RunError> {
     let recovery = recovery(bus);
-    unstranded(recovery.quarantined)?;
+    undamaged(bus).await?;
     let (total, before) = play.prepare(bus).await?;
     let started = if before == 0 { Instant::now() } else { opened };
     let sent = async {
@@ -152,6 +161,24 @@ async fn played(
     .await?;
     let elapsed = started.elapsed();
     Ok(End::Quiet(Box::new(summed_up(bus, meter, (elapsed, recovery)).await?)))
+}
+
+/// Whether every session can be read; those that cannot are named.
+async fn undamaged(bus: &Bus) -> Result<(), RunError> {
+    let quarantined = bus.recovery().store.quarantined;
+    if quarantined.is_empty() {
+        return Ok(());
+    }
+    let records = bus.list().await?;
+    let shown = quarantined.iter().take(SHOWN_MAX).map(|id| {
+        let record = records.iter().find(|record| record.created.id == *id);
+        record.map_or_else(|| id.to_string(), |record| format!("`{}`", record.created.label))
+    });
+    let mut shown: Vec<String> = shown.collect();
+    if quarantined.len() > SHOWN_MAX {
+        shown.push(format!("and {} more", quarantined.len() - SHOWN_MAX));
+    }
+    Err(RunError::Damaged(shown.join(", ")))
 }
 
 /// Whether the run can still come to its end: what cannot go on keeps the others waiting.
@@ -212,7 +239,7 @@ async fn summed_up(
         dead: counts.dead,
         refused: counts.refused,
         duplicates: progress.duplicates,
-        elapsed_s: (seconds * 1_000.0).round() / 1_000.0,
+        elapsed_s: (seconds * 1e6).round() / 1e6,
         messages_per_s: (progress.handled as f64 / seconds.max(1e-6)).round(),
         latency_us: meter.latency(),
         journal_bytes: bus.journal_bytes(),

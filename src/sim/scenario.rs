@@ -10,9 +10,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::scenario_check;
+use super::scenario_words::sentence;
 use super::trace::content_hash;
+use crate::agents::source;
 use crate::config::Config;
-use crate::protocol::{Label, Workspace};
+use crate::protocol::{Label, Message, Workspace};
 
 /// The label of the session that starts the sources; no agent may have it.
 pub const STARTER: &str = "starter";
@@ -73,6 +75,14 @@ pub enum Role {
 }
 
 impl Role {
+    /// The size of the largest message that it makes, with its envelope, in bytes.
+    pub(super) fn message_max(&self) -> Option<usize> {
+        let Role::Source { messages, bytes, .. } = self else { return None };
+        // A text of printable letters is stored with two quotes around it.
+        let body = source::longest_body(*messages, *bytes);
+        Some(Message::ENVELOPE.saturating_add(body).saturating_add(2))
+    }
+
     /// Whom it sends to of its own accord.
     pub fn targets(&self) -> impl Iterator<Item = &Label> {
         match self {
@@ -98,18 +108,30 @@ impl Unfit {
 }
 
 impl Scenario {
-    /// Reads and checks a scenario.
+    /// Reads and checks a scenario that will run with the default limits and its own.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse_for`].
+    pub fn parse(text: &str) -> Result<Self, Unfit> {
+        Self::parse_for(text, &Config::default())
+    }
+
+    /// Reads and checks a scenario that will run with these limits and its own.
     ///
     /// # Errors
     /// [`Unfit`] for text that is not TOML, an unknown or missing key, a name that names nobody, a
-    /// target without a link, mail that would go round for ever, and limits out of bounds.
-    pub fn parse(text: &str) -> Result<Self, Unfit> {
+    /// target without a link, sessions that send in a circle, limits out of bounds, and messages or
+    /// settings over the limits.
+    pub fn parse_for(text: &str, config: &Config) -> Result<Self, Unfit> {
         let read: File = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            Unfit::at(text, offset, &error.message().replace('\n', " "))
+            Unfit::at(text, offset, &sentence(error.message()))
         })?;
-        let checked = scenario_check::check(text, &read)?;
-        let scenario = Scenario {
+        let mut config = config.clone();
+        read.limits.raise(&mut config);
+        limits_fit(text, &config)?;
+        let checked = scenario_check::check(text, &read, &config.limits)?;
+        Ok(Scenario {
             name: read.run.name,
             workspace: checked.workspace,
             agents: checked.agents,
@@ -117,11 +139,7 @@ impl Scenario {
             groups: checked.groups,
             limits: read.limits,
             hash: hash(text),
-        };
-        let mut config = Config::default();
-        scenario.limits.raise(&mut config);
-        config.validate().map_err(|refused| Unfit(format!("[limits]: {}", refused.text)))?;
-        Ok(scenario)
+        })
     }
 
     /// A hash of what the scenario says, without its `[limits]`, which may change between two runs
@@ -129,6 +147,25 @@ impl Scenario {
     pub fn hash(&self) -> String {
         self.hash.clone()
     }
+}
+
+/// Whether the limits are in their bounds; the first one that is not is named with its place.
+fn limits_fit(text: &str, config: &Config) -> Result<(), Unfit> {
+    let faults = config.faults();
+    let Some(first) = faults.first() else { return Ok(()) };
+    let Places { limits } = toml::from_str(text).unwrap_or_default();
+    let placed = faults.iter().find_map(|fault| {
+        let place = limits.get(fault.split(' ').next()?)?;
+        Some(Unfit::at(text, place.span().start, fault))
+    });
+    Err(placed.unwrap_or_else(|| Unfit(format!("[limits]: {first}"))))
+}
+
+/// Where each limit stands.
+#[derive(Default, Deserialize)]
+struct Places {
+    #[serde(default)]
+    limits: BTreeMap<String, Spanned<toml::Value>>,
 }
 
 fn hash(text: &str) -> String {
@@ -187,7 +224,7 @@ pub(super) enum Kind {
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkTable {
     #[serde(default)]
-    pub(super) pair: Option<[Spanned<String>; 2]>,
+    pub(super) pair: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub(super) group: Option<Spanned<String>>,
     #[serde(default)]

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 
+use super::run::settings;
 use super::scenario::{
     AgentTable, Cast, File, Kind, LinkTable, Role, SESSIONS_MAX, STARTER, Unfit,
 };
 use super::seats::REMADE;
+use crate::config::Limits;
 use crate::protocol::{Label, Workspace};
 
 /// The names of a scenario, checked and written out.
@@ -33,14 +35,17 @@ fn ordered(one: &Label, other: &Label) -> (Label, Label) {
     (one.min(other).clone(), one.max(other).clone())
 }
 
+/// Members of a circle that are named.
+const SHOWN_MAX: usize = 8;
+
 /// Pairs that one link may stand for.
 const PAIRS_MAX: usize = 1_000_000;
 
 /// A label of a table with the sessions it stands for.
 type Names = BTreeMap<String, Vec<Label>>;
 
-pub(super) fn check(text: &str, file: &File) -> Result<Checked, Unfit> {
-    let check = Check { text, names: names(text, &file.agents)? };
+pub(super) fn check(text: &str, file: &File, limits: &Limits) -> Result<Checked, Unfit> {
+    let check = Check { text, limits, names: names(text, &file.agents)? };
     let mut checked = Checked {
         workspace: check.workspace(file)?,
         agents: Vec::new(),
@@ -53,6 +58,7 @@ pub(super) fn check(text: &str, file: &File) -> Result<Checked, Unfit> {
     for table in &file.agents {
         let role = check.role(table)?;
         check.linked(table, &checked)?;
+        check.fits(table, &role)?;
         let labels = check.names.get(table.label.get_ref()).into_iter().flatten();
         checked
             .agents
@@ -64,7 +70,7 @@ pub(super) fn check(text: &str, file: &File) -> Result<Checked, Unfit> {
 
 fn names(text: &str, tables: &[AgentTable]) -> Result<Names, Unfit> {
     let mut names = Names::new();
-    let mut taken = BTreeSet::from([STARTER.to_owned()]);
+    let mut taken = BTreeSet::new();
     let mut n_sessions = 0_usize;
     for AgentTable { label, count, .. } in tables {
         let at = |what: &str| Unfit::at(text, label.span().start, what);
@@ -89,6 +95,10 @@ fn names(text: &str, tables: &[AgentTable]) -> Result<Names, Unfit> {
                 return Err(at(&format!("a label may not hold `{REMADE}`")));
             }
             checked.push(Label::new(&label).map_err(|refused| at(&refused.text))?);
+            if label == STARTER {
+                let what = "is that of the session that starts the sources";
+                return Err(at(&format!("the label `{STARTER}` {what}")));
+            }
             if !taken.insert(label.clone()) {
                 return Err(at(&format!("the label `{label}` is taken")));
             }
@@ -102,6 +112,7 @@ fn names(text: &str, tables: &[AgentTable]) -> Result<Names, Unfit> {
 
 struct Check<'a> {
     text: &'a str,
+    limits: &'a Limits,
     names: Names,
 }
 
@@ -138,7 +149,11 @@ impl Check<'_> {
 
     fn link(&self, link: &Spanned<LinkTable>, checked: &mut Checked) -> Result<(), Unfit> {
         match link.get_ref() {
-            LinkTable { pair: Some([one, other]), group: None, members: None } => {
+            LinkTable { pair: Some(pair), group: None, members: None } => {
+                let [one, other] = pair.get_ref().as_slice() else {
+                    let n_named = pair.get_ref().len();
+                    return Err(self.at(pair, &format!("a pair names two labels, not {n_named}")));
+                };
                 let (ones, others) = (self.named(one)?, self.named(other)?);
                 if ones.len().saturating_mul(others.len()) > PAIRS_MAX {
                     return Err(self.at(link, "too many pairs; make it a group"));
@@ -152,8 +167,9 @@ impl Check<'_> {
                 Ok(())
             }
             LinkTable { pair: None, group: Some(name), members: Some(members) } => {
-                let group =
-                    Label::new(name.get_ref()).map_err(|refused| self.at(name, &refused.text))?;
+                let group = Label::new(name.get_ref()).map_err(|refused| {
+                    self.at(name, &format!("the name of a group is a label: {}", refused.text))
+                })?;
                 let members = self.all_named(members)?.into_iter().collect();
                 match checked.groups.insert(group, members) {
                     None => Ok(()),
@@ -208,6 +224,33 @@ impl Check<'_> {
             .ok_or_else(|| self.at(&table.agent, "this agent needs `to`, whom it sends to"))
     }
 
+    /// Whether what the agent sends and keeps is within the limits.
+    fn fits(&self, table: &AgentTable, role: &Role) -> Result<(), Unfit> {
+        let Limits { message_max, agent_state_max, .. } = self.limits;
+        if let Some(size) = role.message_max().filter(|size| size > message_max) {
+            let what = format!(
+                "these bytes make messages of {size} bytes with their envelope, and `message_max` \
+                 is {message_max}"
+            );
+            return Err(match &table.bytes {
+                Some(bytes) => self.at(bytes, &what),
+                None => self.at(&table.agent, &what),
+            });
+        }
+        let to = role.targets().cloned().collect();
+        let settings = settings(role, to).map_err(|error| Unfit(error.to_string()))?;
+        let bytes = settings.map_or(0, |settings| settings.0.get().len());
+        if bytes > *agent_state_max {
+            let label = table.label.get_ref();
+            let what = format!(
+                "the settings of `{label}` take {bytes} bytes, and `agent_state_max` is \
+                 {agent_state_max}"
+            );
+            return Err(self.at(&table.label, &what));
+        }
+        Ok(())
+    }
+
     /// Whether each of the table's sessions may talk to each of its targets.
     fn linked(&self, table: &AgentTable, checked: &Checked) -> Result<(), Unfit> {
         let senders = self.names.get(table.label.get_ref());
@@ -256,12 +299,32 @@ impl Check<'_> {
             }
             onward.retain(|label, _| !ends.contains(label));
         }
-        let Some(round) = onward.keys().next() else { return Ok(()) };
+        let Some((round, what)) = circle(&onward) else { return Ok(()) };
         let table = file.agents.iter().find(|table| {
-            self.names.get(table.label.get_ref()).is_some_and(|labels| labels.contains(round))
+            self.names.get(table.label.get_ref()).is_some_and(|labels| labels.contains(&round))
         });
-        let what = format!("mail would go round: a way from `{round}` leads back to it");
         Err(table.map_or(Unfit(what.clone()), |table| self.at(&table.label, &what)))
+    }
+}
+
+/// A circle and its first member, where every session has a way on to another one of them.
+fn circle(onward: &BTreeMap<Label, BTreeSet<Label>>) -> Option<(Label, String)> {
+    let mut way: Vec<&Label> = vec![onward.keys().next()?];
+    loop {
+        let next = onward.get(*way.last()?)?.iter().find(|to| onward.contains_key(*to))?;
+        let Some(start) = way.iter().position(|label| *label == next) else {
+            way.push(next);
+            continue;
+        };
+        let members = way.iter().skip(start);
+        let mut shown: Vec<String> =
+            members.clone().take(SHOWN_MAX).map(|label| format!("`{label}`")).collect();
+        if members.count() > SHOWN_MAX {
+            shown.push("and more".to_owned());
+        }
+        shown.push(format!("`{next}`"));
+        let what = format!("these send to each other in a circle: {}", shown.join(", "));
+        return Some((next.clone(), what));
     }
 }
 
@@ -311,10 +374,10 @@ pair = ["tap", "basin"]
     #[test]
     fn faults_name_their_line_and_column() {
         for (from, to, starts) in [
-            ("messages = 10", "mesages = 10", "line 9, column 1: unknown field"),
-            ("[run]", "[walk]", "line 2, column 2: unknown field"),
+            ("messages = 10", "mesages = 10", "line 9, column 1: there is no key"),
+            ("[run]", "[walk]", "line 2, column 2: there is no key"),
             ("name =", "name", "line 3, column"),
-            ("\"sink\"", "\"sponge\"", "line 13, column 9: unknown variant"),
+            ("\"sink\"", "\"sponge\"", "line 13, column 9: `sponge` is none of"),
             ("to = [\"basin\"]", "to = [\"basin\", \"x\"]", "line 8, column 16: no agent has"),
             ("to = [\"basin\"]", "to = []", "line 7, column 9: this agent needs `to`"),
             ("messages = 10\n", "", "line 7, column 9: a source needs `messages`"),
@@ -336,8 +399,6 @@ pair = ["tap", "basin"]
             assert!(fault.starts_with(starts), "{to}: {fault}");
             assert!(!fault.contains('\n'), "{fault}");
         }
-        let limits = fault(|text| text + "[limits]\npending_max = 0\n");
-        assert!(limits.starts_with("[limits]: pending_max is 0"), "{limits}");
     }
 
     #[test]
@@ -351,7 +412,7 @@ pair = ["tap", "basin"]
             links = [{ pair = ["a", "b"] }]
         "#;
         let fault = Scenario::parse(text).unwrap_err().0;
-        assert!(fault.ends_with("mail would go round: a way from `a` leads back to it"), "{fault}");
+        assert!(fault.ends_with("in a circle: `a`, `b`, `a`"), "{fault}");
         assert!(Scenario::parse(&text.replace("echo", "sink")).is_ok());
     }
 

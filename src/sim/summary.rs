@@ -93,7 +93,7 @@ impl Summary {
             ("dead", grouped(self.dead)),
             ("refused", grouped(self.refused)),
             ("duplicates recognised", grouped(self.duplicates)),
-            ("elapsed", format!("{:.3} s", self.elapsed_s)),
+            ("elapsed", elapsed(self.elapsed_s)),
             ("messages per second", grouped(self.messages_per_s.round() as u64)),
             ("send to accepted", send_accepted.text()),
             ("send to handled", send_handled.text()),
@@ -138,6 +138,11 @@ impl Recovery {
         }
         text
     }
+}
+
+/// Seconds, or milliseconds where it was not one.
+fn elapsed(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.3} ms", seconds * 1e3) } else { format!("{seconds:.3} s") }
 }
 
 /// A number with its thousands apart.
@@ -190,6 +195,11 @@ mod tests {
             assert!(table.contains(text), "{text} is missing in\n{table}");
         }
         assert!(!table.contains("quarantined"), "{table}");
+    }
+
+    #[test]
+    fn a_short_time_is_told_in_milliseconds() {
+        assert_eq!([0.000_222, 0.5, 2.5].map(elapsed), ["0.222 ms", "500.000 ms", "2.500 s"]);
     }
 
     #[test]

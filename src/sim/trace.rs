@@ -34,6 +34,7 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     lines: Vec<Line>,
+    header: Option<String>,
 }
 
 /// Why a text is no trace.
@@ -61,7 +62,7 @@ impl Trace {
         if let Some(line) = lines.iter().find(|line| line.from == line.to) {
             return Err(Malformed::Line { number: line.number, what: TO_ONESELF });
         }
-        if lines.is_empty() { Err(Malformed::Empty) } else { Ok(Trace { lines }) }
+        if lines.is_empty() { Err(Malformed::Empty) } else { Ok(Trace { lines, header: None }) }
     }
 
     /// Reads `from to unix-time` lines: three whole numbers, separated by blanks. Empty lines and
@@ -75,7 +76,7 @@ impl Trace {
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut lines = Vec::new();
-        let mut header_may_come = true;
+        let (mut header, mut header_may_come) = (None, true);
         for (number, bytes) in (1_u64..).zip(bytes.split(|byte| *byte == b'\n')) {
             let malformed = |what| Malformed::Line { number, what };
             let text = str::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8 text"))?;
@@ -85,12 +86,19 @@ impl Trace {
             }
             let is_header = header_may_come && !text.split_whitespace().any(is_number);
             header_may_come = false;
-            if !is_header {
+            if is_header {
+                header = Some(text.to_owned());
+            } else {
                 let [from, to, time] = fields(text).map_err(malformed)?;
                 lines.push(Line { number, from, to, time });
             }
         }
-        Trace::new(lines)
+        Ok(Trace { header, ..Trace::new(lines)? })
+    }
+
+    /// The first line, where it was taken for a header.
+    pub fn header(&self) -> Option<&str> {
+        self.header.as_deref()
     }
 
     /// All lines, in the trace's order.
@@ -173,6 +181,7 @@ mod tests {
         let text = b"\xef\xbb\xbfsrc dst time\r\n# note\n\n1 2 10\r\n  2\t1   11 \n";
         let trace = Trace::parse(text).unwrap();
         assert_eq!(trace.lines(), [line(4, 1, 2, 10), line(5, 2, 1, 11)]);
+        assert_eq!(trace.header(), Some("src dst time"));
         assert_eq!(trace.first(Some(1)).len(), 1);
         assert_eq!(trace.first(Some(9)).len(), 2);
         assert_eq!(people(trace.lines()).len(), 2);

@@ -101,7 +101,7 @@ fn f16_m59_attempts_are_counted_through_restarts_until_the_message_is_dead() {
 }
 
 #[test]
-fn f58_m99_a_session_whose_agent_can_never_be_made_fails_once_and_keeps_its_label() {
+fn m07_m99_f58_a_session_whose_agent_can_never_be_made_fails_once_and_keeps_its_label() {
     house::run(async {
         let disk = SimDisk::new();
         let config = house::config(Durability::Sync);

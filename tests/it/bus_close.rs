@@ -13,7 +13,7 @@ use crate::house;
 use crate::ledger::{Fate, Ledger};
 
 #[test]
-fn f09_f55_a_closed_session_leaves_no_message_without_an_outcome_and_every_sender_told() {
+fn m12_f09_f55_a_closed_session_leaves_no_message_without_an_outcome_and_every_sender_told() {
     house::run(async {
         let mut config = house::config(Durability::Sync);
         config.limits.pending_max = 8;
@@ -132,7 +132,7 @@ async fn phase_of(bus: &callboard::bus::Bus, id: SessionId) -> Result<Phase, Err
 }
 
 #[test]
-fn f31_f42_a_crash_anywhere_in_a_create_leaves_a_session_that_works_or_one_that_can_be_closed() {
+fn m04_f31_f42_a_crash_in_a_create_leaves_a_session_that_works_or_one_that_can_be_closed() {
     let mut phases = Vec::new();
     for n in 1.. {
         let done = house::run(async {

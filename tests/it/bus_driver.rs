@@ -41,7 +41,7 @@ fn m59_what_was_taken_and_not_acknowledged_is_offered_again_with_its_attempt() {
 }
 
 #[test]
-fn f17_a_second_driver_is_refused_until_the_first_is_dropped() {
+fn m96_f17_a_second_driver_is_refused_until_the_first_is_dropped() {
     house::run(async {
         let (bus, _, worker) = lead_and_worker().await?;
         let driver = bus.attach(worker).await?;

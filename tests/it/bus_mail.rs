@@ -43,7 +43,7 @@ fn m26_m27_two_sessions_talk_and_every_message_is_accepted_and_handled() {
 }
 
 #[test]
-fn f07_a_send_to_nobody_is_refused_and_leaves_no_trace() {
+fn m15_m17_f07_a_send_to_nobody_is_refused_and_leaves_no_trace() {
     house::run(async {
         let disk = Arc::new(SimDisk::new());
         let bus = house::open(disk, house::config(Durability::Sync)).await?;

@@ -187,13 +187,13 @@ fn m33_a_turn_is_refused_where_a_send_outside_it_waits_for_room() {
         let answer = bus.send(teller, Draft::text(full, "6")).await;
         let Err(Error::Refused(refused)) = answer else { panic!("{answer:?}") };
         assert_eq!(refused.code, Code::MailboxFull);
-        assert_eq!((refused.limit, refused.current), (Some(4), Some(4)));
+        assert_eq!((refused.limit, refused.current), (Some(4), Some(6)));
         let orders = "stage full, send full, stage free, stage full";
         bus.send(lead, Draft::text(teller, orders)).await?;
         while told.lock().unwrap().len() < 4 {
             tokio::task::yield_now().await;
         }
-        let full_up = "MailboxFull 4 4";
+        let full_up = "MailboxFull 4 6";
         assert_eq!(*told.lock().unwrap(), [full_up, full_up, "done", full_up]);
         let mut driver = bus.attach(full).await?;
         assert_eq!(house::take_all(&mut driver, 5).await?, ["1", "2", "3", "4", "5"]);
@@ -238,7 +238,7 @@ fn m33_sends_that_are_refused_do_not_count_against_the_limit_of_a_turn() {
         while told.lock().unwrap().len() < 6 {
             tokio::task::yield_now().await;
         }
-        let full_up = "MailboxFull 4 4";
+        let full_up = "MailboxFull 4 5";
         let due = [full_up, full_up, full_up, "done", "done", "TurnLimit 2 3"];
         assert_eq!(*told.lock().unwrap(), due);
         let mut driver = bus.attach(full).await?;

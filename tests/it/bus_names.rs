@@ -32,7 +32,7 @@ fn m01_a_label_is_never_given_twice_not_even_after_its_session_has_ended() {
 }
 
 #[test]
-fn m01_labels_outside_the_grammar_are_refused_before_anything_is_written() {
+fn m01_m02_labels_outside_the_grammar_are_refused_before_anything_is_written() {
     let long = "a".repeat(Label::MAX + 1);
     for text in ["", "-", "a--b", "A", "a b", "ä", "..", "a/b", "a\0", "supervisor", &long] {
         let refused = Label::new(text).unwrap_err();
@@ -163,7 +163,7 @@ fn m31_a_session_cannot_send_to_itself() {
 }
 
 #[test]
-fn m34_a_json_body_comes_out_as_it_went_in() {
+fn m34_f26_a_json_body_comes_out_as_it_went_in() {
     house::run(async {
         let raw =
             r#"{"n":1.0,"n":1e0,"t":"\u0000 \ud83d\ude00","big":123456789012345678901234567890}"#;
@@ -190,7 +190,7 @@ fn m34_a_json_body_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn sessions_of_two_workspaces_cannot_be_connected_and_one_without_sees_only_itself() {
+fn m16_sessions_of_two_workspaces_cannot_be_connected_and_one_without_sees_only_itself() {
     house::run(async {
         let disk = Arc::new(SimDisk::new());
         let bus = house::open(disk, house::config(Durability::Sync)).await?;

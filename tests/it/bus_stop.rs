@@ -62,7 +62,7 @@ async fn stop_with_a_hundred_in_flight(seed: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn f10_a_stop_with_a_hundred_sends_in_flight_ends_every_future_and_keeps_every_receipt() {
+fn m13_f10_a_stop_with_a_hundred_sends_in_flight_ends_every_future_and_keeps_every_receipt() {
     for seed in 0..20 {
         house::run(stop_with_a_hundred_in_flight(seed)).unwrap();
     }

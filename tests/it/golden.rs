@@ -28,14 +28,14 @@ const CODES: [Code; 21] = [
 ];
 
 #[test]
-fn error_codes_are_spelled_as_they_always_were() {
+fn m94_error_codes_are_spelled_as_they_always_were() {
     let spelled: Vec<String> = CODES.iter().map(Code::to_string).collect();
     let golden: Vec<&str> = include_str!("../golden/error-codes.txt").lines().collect();
     assert_eq!(spelled, golden);
 }
 
 #[test]
-fn an_error_code_survives_its_own_spelling() -> serde_json::Result<()> {
+fn m94_an_error_code_survives_its_own_spelling() -> serde_json::Result<()> {
     for code in CODES {
         let text = serde_json::to_string(&code)?;
         assert_eq!(serde_json::from_str::<Code>(&text)?, code, "{text}");

@@ -66,6 +66,14 @@ impl Meta {
     }
 }
 
+/// How long the segments of the journal on this disk are; none where there is no journal yet.
+///
+/// # Errors
+/// As a reader's opening.
+pub fn segment_bytes_of(disk: &dyn Disk) -> Result<Option<u64>, Fault> {
+    Ok(Meta::read(disk)?.map(|meta| meta.segment_bytes))
+}
+
 /// The journal is damaged.
 pub(crate) fn corrupt(text: impl Into<String>) -> Fault {
     Fault::new(Code::JournalCorrupt, text)

@@ -39,5 +39,6 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use meta::segment_bytes_of;
 pub use reader::{Damage, LogReader, VerifyReport};
 pub use store::LogStore;

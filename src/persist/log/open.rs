@@ -38,8 +38,11 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, config: &StoreConfig) -> Result<Opened,
     };
     if config.frame_max as u64 > payload_max(meta.segment_bytes) {
         let text = format!(
-            "the data directory has segments of {} bytes, too small for frame_max {}",
-            meta.segment_bytes, config.frame_max,
+            "the data directory has segments of {} bytes, too small for frame_max {}, which may be \
+             {} there",
+            meta.segment_bytes,
+            config.frame_max,
+            payload_max(meta.segment_bytes),
         );
         return Err(Fault::new(Code::StoreUnusable, text));
     }
@@ -81,8 +84,11 @@ fn holder(disk: &dyn Disk) -> io::Result<String> {
     Ok(if text.is_empty() { "another process".to_owned() } else { text })
 }
 
-/// Describes a new data directory.
-fn describe(disk: &dyn Disk, config: &StoreConfig) -> Result<Meta, Fault> {
+/// Whether a directory without a description is without a journal too.
+///
+/// # Errors
+/// `JOURNAL_CORRUPT` where there is a journal, `STORE_UNUSABLE` where nobody can tell.
+pub(super) fn check_unused(disk: &dyn Disk) -> Result<(), Fault> {
     let listed = |dir| match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         names => names,
@@ -97,6 +103,12 @@ fn describe(disk: &dyn Disk, config: &StoreConfig) -> Result<Meta, Fault> {
             "{META} is missing although there is a journal; restore it from a copy",
         )));
     }
+    Ok(())
+}
+
+/// Describes a new data directory.
+fn describe(disk: &dyn Disk, config: &StoreConfig) -> Result<Meta, Fault> {
+    check_unused(disk)?;
     let meta = Meta { segment_bytes: config.segment_bytes };
     meta.write(disk).map_err(|error| unusable("describe the data directory", &error))?;
     Ok(meta)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::group::{BLOCK, GroupHeader, NoHeader, Owner};
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{Meta, unknown_version, unusable};
+use super::open::check_unused;
 use super::replay::stored;
 use super::scan::{Claims, Window, end_of_content, follows, has_headers, shortened};
 use super::segment::Segments;
@@ -63,8 +64,10 @@ impl LogReader {
     /// `NOT_FOUND` when there is no journal, `JOURNAL_VERSION`, `JOURNAL_CORRUPT` for a directory
     /// that does not say what it is, `STORE_UNUSABLE` when it cannot be read.
     pub fn open(disk: Arc<dyn Disk>) -> Result<LogReader, Fault> {
-        let none = || Fault::new(Code::NotFound, "there is no journal in this directory");
-        let meta = Meta::read(&*disk)?.ok_or_else(none)?;
+        let Some(meta) = Meta::read(&*disk)? else {
+            check_unused(&*disk)?;
+            return Err(Fault::new(Code::NotFound, "there is no journal in this directory"));
+        };
         let segments = Segments::list(disk.clone(), meta.segment_bytes, true)
             .map_err(|error| unusable("list the segments", &error))?;
         Ok(LogReader { disk, segments })

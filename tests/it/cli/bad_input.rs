@@ -135,10 +135,10 @@ fn a_bad_scenario_is_refused_with_line_and_column() {
     };
     run("@missing.toml", 3, "no such file");
     for (from, to, says) in [
-        ("agent =", "agnet =", "line 6, column 1: unknown field `agnet`"),
-        ("name =", "nmae =", "line 2, column 1: unknown field `nmae`"),
-        ("[[agents]]", "[[actors]]", "line 4, column 3: unknown field `actors`"),
-        ("\"sink\"", "\"drain\"", "line 6, column 9: unknown variant `drain`"),
+        ("agent =", "agnet =", "line 6, column 1: there is no key `agnet` here"),
+        ("name =", "nmae =", "line 2, column 1: there is no key `nmae` here"),
+        ("[[agents]]", "[[actors]]", "line 4, column 3: there is no key `actors` here"),
+        ("\"sink\"", "\"drain\"", "line 6, column 9: `drain` is none of"),
         ("\"basin\"", "\"basin", "line 5, column"),
         ("\"basin\"", "\"The Basin\"", "line 5, column 9: a label is"),
     ] {
@@ -146,7 +146,7 @@ fn a_bad_scenario_is_refused_with_line_and_column() {
         run("@bad.toml", 1, says);
     }
     home.write("bad.toml", &format!("{SCENARIO}[limits]\nwindow = 0\n"));
-    run("@bad.toml", 1, "window is 0 and must be 1 to 4096");
+    run("@bad.toml", 1, "line 8, column 10: window is 0 and must be 1 to 4096");
 }
 
 #[test]
@@ -159,8 +159,14 @@ fn wrong_flags_are_exit_code_2() {
         (&["replay", "@trace.txt", "--limit", "many"], "--limit"),
         (&["replay", "@trace.txt", "--durability", "hopeful"], "hopeful"),
         (&["replay", "@trace.txt", "--data", "@data", "--durability", "memory"], "memory"),
-        (&["replay", "@trace.txt", "--data", "@data", "--segment-bytes", "9000"], "4096"),
-        (&["replay", "@trace.txt", "--data", "@data", "--segment-bytes", "4096"], "segment_bytes"),
+        (
+            &["replay", "@trace.txt", "--data", "@data", "--segment-bytes", "9000"],
+            "multiple of 4096",
+        ),
+        (
+            &["replay", "@trace.txt", "--data", "@data", "--segment-bytes", "4096"],
+            "--segment-bytes",
+        ),
         (&["load", "--sessions", "1"], "--sessions is 1 and must be 2 to"),
         (&["load", "--size", "10"], "--size is 10 and must be 64 to"),
         (&["load", "--duration", "10"], "a time is a number with its unit"),
@@ -193,7 +199,15 @@ fn a_data_directory_that_cannot_be_used_is_refused() {
     ] {
         home.assert_refused(words, 1, "file is a file and not a data directory");
     }
-    home.assert_refused(&["replay", "@trace.txt", "--data", "@file/below"], 1, "below");
+    let below = "file is a file and so nothing can lie below it";
+    for words in [
+        &["replay", "@trace.txt", "--data", "@file/below"][..],
+        &["run", "@scenario.toml", "--data", "@file/below/it"],
+        &["journal", "verify", "@file/below"],
+        &["journal", "dump", "@file/below"],
+    ] {
+        home.assert_refused(words, 1, below);
+    }
     home.assert_refused(&["journal", "verify", "@missing"], 3, "missing");
     home.assert_refused(&["journal", "dump", "@missing"], 3, "missing");
     fs::create_dir(home.path("empty")).expect("a directory can be made");
@@ -261,6 +275,19 @@ fn m51_a_directory_of_a_newer_version_is_refused() {
 }
 
 #[test]
+fn f36_a_journal_without_its_description_is_damaged_for_every_verb() {
+    let home = Home::new();
+    fs::remove_file(home.replayed().join("store.meta")).expect("store.meta can be removed");
+    for words in [
+        &["replay", "@trace.txt", "--data", "@data"][..],
+        &["journal", "verify", "@data"],
+        &["journal", "dump", "@data"],
+    ] {
+        home.assert_refused(words, 1, "store.meta is missing although there is a journal");
+    }
+}
+
+#[test]
 fn a_damaged_directory_is_refused_and_verify_says_where() {
     let home = Home::new();
     let data = home.replayed();
@@ -298,6 +325,9 @@ fn a_session_that_is_not_there_is_exit_code_3() {
         dump.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(lines.iter().all(|line| line["label"] == "p3"), "{dump:?}");
     assert_eq!(lines[0]["event"]["type"], "created", "{dump:?}");
+    let id = lines[0]["session"].as_str().expect("an id");
+    let by_id = finished(home.args(&["journal", "dump", "@data", "--session", id]));
+    assert_eq!(by_id.out, dump.out, "{by_id:?}");
     assert_eq!(lines[1]["event"]["target"], "p1", "{dump:?}");
 }
 

@@ -8,6 +8,7 @@ mod load;
 mod load_page;
 mod load_restart;
 mod program;
+mod said;
 mod scenarios;
 mod stops;
 mod stranded;

@@ -15,7 +15,7 @@ fn an_interrupted_replay_stops_in_order_and_goes_on_later() {
     let (data, receipts) = (home.path().join("data"), home.path().join("receipts"));
     let base = ["replay", file.path.to_str().unwrap(), "--data", data.to_str().unwrap(), "--json"];
     let mut written = LineCounter::new(&receipts);
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let before = written.count();
         let args = base.into_iter().chain(["--receipts", receipts.to_str().unwrap()]);
         let mut run = Running::start(callboard(args));
@@ -29,7 +29,7 @@ fn an_interrupted_replay_stops_in_order_and_goes_on_later() {
     }
     let limit = (written.count() + 100).to_string();
     let went_on = finished(base.into_iter().chain(["--limit", &limit]));
-    let summary = went_on.summary("the third run");
+    let summary = went_on.summary("the last run");
     assert_eq!(summary["recovery"]["cut_bytes"], 0, "{summary}");
     let queued = summary["queued"].as_u64().unwrap();
     assert!(queued >= limit.parse().unwrap(), "{summary}");

@@ -47,9 +47,16 @@ fn a_directory_with_a_damaged_session_ends_the_run_before_anything_is_sent() {
         let words = ["replay", path.to_str().unwrap(), "--data", data.to_str().unwrap()];
         let run = finished(words);
         assert_eq!(run.code, Some(1), "{run:?}");
-        assert!(run.err.contains("cannot go on"), "{run:?}");
+        assert!(run.err.contains("it cannot go on"), "{run:?}");
+        assert!(run.err.contains("damaged: `victim`"), "{run:?}");
         assert_eq!(run.err.lines().count(), 1, "{run:?}");
     }
     let dump = finished(["journal", "dump", data.to_str().unwrap()]);
     assert!(!dump.out.contains("\"p1\""), "a session was made: {dump:?}");
+    let verify = finished(["journal", "verify", data.to_str().unwrap()]);
+    assert!(verify.out.contains("a frame is damaged, of victim"), "{verify:?}");
+    let verify = finished(["journal", "verify", "--json", data.to_str().unwrap()]);
+    let report: serde_json::Value = serde_json::from_str(&verify.out).unwrap();
+    assert_eq!(report["damage"][0]["labels"][0], "victim", "{report}");
+    assert_eq!(report["damage"][0]["sessions"][0], victim.to_string(), "{report}");
 }

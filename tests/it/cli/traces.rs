@@ -5,7 +5,7 @@
 use super::program::{assert_accepted_once, assert_sound, finished, trace};
 
 #[test]
-fn m28_every_line_of_a_trace_is_accepted_once_and_in_order_per_pair() {
+fn m28_m114_every_line_of_a_trace_is_accepted_once_and_in_order_per_pair() {
     let file = trace();
     let lines = file.trace.lines();
     let home = tempfile::tempdir().expect("a directory");
