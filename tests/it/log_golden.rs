@@ -9,8 +9,9 @@ use callboard::protocol::SessionId;
 
 use crate::log_world::{Session, id, inline, payloads, small};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "store.meta",
+    "freed",
     "heads",
     "log/0000000000000000",
     "log/0000000000000001",
@@ -74,7 +75,7 @@ fn m51_version_1_is_read() {
 
 #[test]
 fn m51_an_unknown_version_is_refused_wherever_it_stands() {
-    for path in ["store.meta", "heads"] {
+    for path in ["store.meta", "freed", "heads"] {
         let disk = made();
         let mut bytes = disk.files()[path].clone();
         bytes[8] = 2;

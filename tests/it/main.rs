@@ -46,6 +46,7 @@ mod log_cleaner;
 mod log_crash;
 mod log_damage;
 mod log_golden;
+mod log_lost;
 mod log_opening;
 mod log_panic;
 mod log_reader;

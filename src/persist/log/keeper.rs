@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use super::core::Core;
+use super::freed::Freed;
 use super::heads_file::SavedHeads;
 use super::segment::{HISTORY_DIR, LOG_DIR, lock};
 use crate::config::History;
@@ -95,6 +96,8 @@ pub(crate) fn carry_out(core: &Core, chore: Chore) -> Done {
 
 fn free(core: &Core, numbers: &[u64]) -> io::Result<()> {
     let history = core.config.history;
+    let stay = core.segments.live().into_iter().filter(|number| !numbers.contains(number));
+    Freed::around(stay).write(&*core.disk)?;
     for &number in numbers {
         let start = core.segments.start(number);
         let public = lock(&core.public);

@@ -10,6 +10,7 @@ mod group;
 mod meta;
 mod small_file;
 
+mod freed;
 mod heads;
 mod heads_file;
 mod segment;

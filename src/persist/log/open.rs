@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::committer::payload_max;
+use super::freed::Freed;
 use super::heads_file::HEADS;
 use super::meta::{META, Meta, corrupt, unusable};
 use super::recover::{CUT_DIR, Recovered, recover};
@@ -110,7 +111,10 @@ pub(super) fn check_unused(disk: &dyn Disk) -> Result<(), Fault> {
 fn describe(disk: &dyn Disk, config: &StoreConfig) -> Result<Meta, Fault> {
     check_unused(disk)?;
     let meta = Meta { segment_bytes: config.segment_bytes };
-    meta.write(disk).map_err(|error| unusable("describe the data directory", &error))?;
+    Freed::default()
+        .write(disk)
+        .and_then(|()| meta.write(disk))
+        .map_err(|error| unusable("describe the data directory", &error))?;
     Ok(meta)
 }
 

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
+use super::freed::first_loss;
 use super::group::{BLOCK, GroupHeader, NoHeader, Owner};
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{Meta, unknown_version, unusable};
 use super::open::check_unused;
 use super::replay::stored;
-use super::scan::{Claims, Window, end_of_content, follows, has_headers, shortened};
+use super::scan::{Claims, Window, end_of_content, follows, has_headers};
 use super::segment::Segments;
 use crate::error::{Code, Fault};
 use crate::persist::disk::Disk;
@@ -100,8 +101,7 @@ impl LogReader {
         let mut report = VerifyReport::default();
         let mut sessions = BTreeSet::new();
         let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut is_torn = false;
-        let end = self.walk(flushed, &mut |found| match found {
+        self.walk(flushed, &mut |found| match found {
             Found::Group { header, owners, bytes } => {
                 report.groups += 1;
                 let end = ends.entry(self.segments.of(header.position)).or_default();
@@ -130,28 +130,21 @@ impl LogReader {
                 what: "a group's header is damaged or missing".to_owned(),
                 sessions: Vec::new(),
             }),
-            Found::Torn(bytes) => {
-                is_torn = true;
-                report.unproved_bytes += bytes;
-            }
+            Found::Torn(bytes) => report.unproved_bytes += bytes,
         })?;
         let known = report.damage.iter().all(|damage| !damage.sessions.is_empty());
-        if known && !is_torn {
-            report.damage.extend(self.shortened(end)?);
+        if known {
+            report.damage.extend(self.loss()?);
         }
         report.sessions = sessions.len() as u64;
         report.bytes = ends.values().sum();
         Ok(report)
     }
 
-    /// A segment at the log's end that lost its length, as opening looks for it.
-    fn shortened(&self, end: u64) -> Result<Option<Damage>, Fault> {
-        let position = match shortened(&self.segments, end) {
-            // It went away meanwhile, so the log has gone on.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            position => position.map_err(|error| unusable("read the log", &error))?,
-        };
-        let what = "a segment at the log's end is shorter than it was made".to_owned();
+    /// A segment that lost its length or is gone, as opening looks for it.
+    fn loss(&self) -> Result<Option<Damage>, Fault> {
+        let position = first_loss(&*self.disk, &self.segments, (0, u64::MAX))?;
+        let what = "a segment is missing, or shorter than it was made".to_owned();
         Ok(position.map(|position| Damage { position, what, sessions: Vec::new() }))
     }
 
@@ -172,8 +165,7 @@ impl LogReader {
         Ok(claims.flushed.max(saved))
     }
 
-    /// Walks along the log; gives where its last group ends.
-    fn walk(&self, flushed: u64, each: &mut dyn FnMut(Found<'_>)) -> Result<u64, Fault> {
+    fn walk(&self, flushed: u64, each: &mut dyn FnMut(Found<'_>)) -> Result<(), Fault> {
         let mut walk = Walk {
             segments: &self.segments,
             window: Window::new(&self.segments),
@@ -184,7 +176,7 @@ impl LogReader {
             version: None,
         };
         walk.run(each).map_err(|error| unusable("read the log", &error))?;
-        walk.version.map_or(Ok(walk.end), |version| Err(unknown_version(version)))
+        walk.version.map_or(Ok(()), |version| Err(unknown_version(version)))
     }
 }
 

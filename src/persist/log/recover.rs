@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
+use super::freed::first_loss;
 use super::heads::Heads;
 use super::heads_file::{LastGroup, SavedHeads};
 use super::meta::{corrupt, unusable};
-use super::scan::{Window, end_of_content, shortened};
+use super::scan::{Window, end_of_content};
 use super::segment::{Segments, write_all, write_zeros};
 use super::walk::{Walked, walk};
 use crate::error::Fault;
@@ -46,9 +47,8 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recov
     let cut = run_of_cuts(&**disk).map_err(|error| unusable("list the cut tails", &error))?;
     walked.run = walked.run.max(cut);
     quarantine(segments, &mut walked);
-    if walked.cut.is_none() && walked.unknown.is_none() {
-        walked.unknown =
-            shortened(segments, walked.end).map_err(|error| unusable("read the log", &error))?;
+    if walked.unknown.is_none() {
+        walked.unknown = first_loss(&**disk, segments, not_vouched_for(segments, &walked))?;
     }
     let mut read_only = unsound(&walked);
     let mut cut_bytes = 0;
@@ -72,6 +72,12 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, segments: &Segments) -> Result<Recov
     };
     let Walked { heads, end, covered, last, .. } = walked;
     Ok(Recovered { heads, end, covered, last, report, read_only })
+}
+
+/// The segments of which only the log itself tells whose frames they hold: those that the saved
+/// heads do not cover, up to where damage is cut off anyway.
+fn not_vouched_for(segments: &Segments, walked: &Walked) -> (u64, u64) {
+    (segments.of(walked.covered), walked.cut.map_or(u64::MAX, |cut| segments.of(cut)))
 }
 
 /// A full or read-only disk leaves the tail as it is: the store opens for reading.

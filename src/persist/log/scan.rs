@@ -121,18 +121,6 @@ pub(crate) fn end_of_content(window: &mut Window<'_>, from: u64, to: u64) -> io:
     Ok(end)
 }
 
-/// Where the first segment ends that lost its length although it may hold the log's end: segments
-/// get their names at full length, so groups that were on disk may be gone with it.
-pub(crate) fn shortened(segments: &Segments, end: u64) -> io::Result<Option<u64>> {
-    for number in segments.live().into_iter().filter(|number| *number >= segments.of(end)) {
-        let len = segments.file(number)?.len()?;
-        if len < segments.size {
-            return Ok(Some(end.max(segments.start(number) + len)));
-        }
-    }
-    Ok(None)
-}
-
 /// The greatest `flushed` and the greatest run that any header at or above `from` names.
 pub(crate) fn claims(segments: &Segments, from: u64) -> io::Result<Claims> {
     let mut window = Window::new(segments);
