@@ -17,12 +17,22 @@ use super::session::Session;
 use super::snapshot::Chain;
 use crate::error::{Code, Fault};
 use crate::persist::store::{Load, Replay, Store, Tickets};
+use crate::protocol::SessionId;
 use crate::protocol::session::{Event, Machine, State};
+
+/// A session's journal, read and folded.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    pub(super) state: State,
+    chain: Chain,
+}
 
 /// Begins to load a cold session.
 pub(super) fn begin(local: &Rc<Local>, cell: &Arc<Cell>) {
     cell.set_phase(Phase::Loading);
     local.enter(cell);
+    // Whatever the load comes to: after it the journal may be another.
+    let folded = local.shared.take_folded(cell.id());
     let tickets: Arc<dyn Tickets> = Arc::clone(cell) as _;
     let load = match local.shared.store.begin(cell.id(), tickets) {
         Ok(load) => load,
@@ -33,7 +43,7 @@ pub(super) fn begin(local: &Rc<Local>, cell: &Arc<Cell>) {
         Some(creation) => create(local, cell, load, creation),
         None => {
             let (local, cell) = (Rc::clone(local), Arc::clone(cell));
-            tokio::task::spawn_local(async move { read(&local, &cell, load).await });
+            tokio::task::spawn_local(async move { read(&local, &cell, load, folded).await });
         }
     }
 }
@@ -52,19 +62,24 @@ fn start(cell: &Arc<Cell>, resident: Resident) {
     Session::run(resident);
 }
 
-async fn read(local: &Rc<Local>, cell: &Arc<Cell>, load: Load) {
+async fn read(local: &Rc<Local>, cell: &Arc<Cell>, load: Load, folded: Option<Folded>) {
     let turn: Option<OwnedSemaphorePermit> =
         Arc::clone(&local.shared.loading).acquire_owned().await.ok();
-    let store = Arc::clone(&local.shared.store);
-    let reading = tokio::task::spawn_blocking(move || {
-        let folded = replay(&*store, load);
-        drop(turn);
-        folded
-    });
-    let folded = reading.await.unwrap_or_else(|_| Err(corrupt("the replay panicked")));
+    let folded = match folded {
+        Some(folded) => Ok(Some(folded)),
+        None => {
+            let store = Arc::clone(&local.shared.store);
+            let reading = tokio::task::spawn_blocking(move || {
+                let folded = replay(&*store, load.session);
+                drop(turn);
+                folded
+            });
+            reading.await.unwrap_or_else(|_| Err(corrupt("the replay panicked")))
+        }
+    };
     let limits = Arc::clone(&local.limits);
     match folded {
-        Ok(Some((state, chain))) => match Machine::new(state, limits) {
+        Ok(Some(Folded { state, chain })) => match Machine::new(state, limits) {
             Ok(machine) => {
                 let machine = machine.within(local.shared.config.store.frame_max);
                 let mut resident = Resident::new(local, cell, load, machine, chain);
@@ -97,8 +112,11 @@ pub(super) fn unreadable(local: &Rc<Local>, cell: &Arc<Cell>, fault: Fault) {
 }
 
 /// *Blocking.* Reads and folds; none: the session has no journal.
-fn replay(store: &dyn Store, load: Load) -> Result<Option<(State, Chain)>, Fault> {
-    let Replay { snapshot, frames } = store.replay(load.session)?;
+///
+/// # Errors
+/// As [`Store::replay`], and `JOURNAL_CORRUPT` where the journal does not fold.
+pub(super) fn replay(store: &dyn Store, session: SessionId) -> Result<Option<Folded>, Fault> {
+    let Replay { snapshot, frames } = store.replay(session)?;
     if snapshot.is_empty() && frames.is_empty() {
         return Ok(None);
     }
@@ -114,7 +132,7 @@ fn replay(store: &dyn Store, load: Load) -> Result<Option<(State, Chain)>, Fault
                 .map_err(|illegal| corrupt(&format!("frame at {}: {illegal}", frame.position)))?;
         }
     }
-    Ok(Some((state, chain)))
+    Ok(Some(Folded { state, chain }))
 }
 
 fn fold_snapshot(parts: &[Vec<u8>]) -> Result<State, Fault> {
@@ -132,10 +150,6 @@ fn corrupt(what: &str) -> Fault {
 ///
 /// # Errors
 /// As [`Store::replay`], and `JOURNAL_CORRUPT` where the journal does not fold.
-pub fn fold(
-    store: &dyn Store,
-    session: crate::protocol::SessionId,
-) -> Result<Option<State>, Fault> {
-    let load = Load { session, number: 0 };
-    Ok(replay(store, load)?.map(|(state, _)| state))
+pub fn fold(store: &dyn Store, session: SessionId) -> Result<Option<State>, Fault> {
+    Ok(replay(store, session)?.map(|folded| folded.state))
 }

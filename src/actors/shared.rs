@@ -17,6 +17,7 @@ use super::arbiter;
 use super::cell::{Cell, Phase};
 use super::clock::Clock;
 use super::control::{Control, Reply};
+use super::load::Folded;
 use super::observer::Observer;
 use super::progress::{Counters, Progress};
 use super::quiet::Unquiet;
@@ -64,6 +65,8 @@ pub struct Shared {
     pub supervisor: SupervisorHandle,
     pub(super) counters: Counters,
     pub(super) loading: Arc<Semaphore>,
+    /// Journals that recovery has folded and no load has taken.
+    folded: Mutex<HashMap<SessionId, Folded>>,
     pub(super) unquiet: Arc<Unquiet>,
     cells: DashMap<SessionId, Arc<Cell>, IdHash>,
     /// Sessions that have left memory since cells were last looked through.
@@ -92,6 +95,7 @@ impl Shared {
         let n_arbiters = if config.life.arbiters == 0 { cores() } else { config.life.arbiters };
         let shared = Arc::new(Shared {
             loading: Arc::new(Semaphore::new(config.life.load_parallel)),
+            folded: Mutex::default(),
             config,
             store,
             factories,
@@ -121,6 +125,16 @@ impl Shared {
             }
         }
         Ok(shared)
+    }
+
+    /// Keeps what recovery has folded for the first load of each session, before any begins.
+    pub(crate) fn keep_folded(&self, folded: HashMap<SessionId, Folded>) {
+        *self.folded.lock().unwrap_or_else(PoisonError::into_inner) = folded;
+    }
+
+    /// What recovery has folded of a session, if no load began since.
+    pub(super) fn take_folded(&self, id: SessionId) -> Option<Folded> {
+        self.folded.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
     /// The inbox of a session, made where there is none. Says nothing of whether it exists.

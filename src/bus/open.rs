@@ -125,7 +125,7 @@ impl Builder {
             Some(origin) if !graph.dedicate(origin.clone())?.is_empty() => Some(origin),
             Some(_) | None => None,
         };
-        let survey = recovery::survey(&*store, &graph)?;
+        let mut survey = recovery::survey(&*store, &graph, config.life.load_parallel)?;
         let mut report = store.recovery();
         // Damage below the saved heads shows when a session is folded.
         for id in &survey.quarantined {
@@ -138,6 +138,7 @@ impl Builder {
         let clock = Arc::new(SystemClock);
         let parts = Parts { store, config, factories, observer, clock, supervisor };
         let shared = Shared::start(parts)?;
+        shared.keep_folded(std::mem::take(&mut survey.folded));
         for (id, count) in &survey.pending {
             shared.cell(*id).add_pending(*count);
         }

@@ -2,6 +2,7 @@
 
 use callboard::bus::{Bus, Receipt};
 use callboard::persist::SimDisk;
+use callboard::persist::sim_disk::CallKind;
 use callboard::protocol::{Draft, SessionId};
 use callboard::{Config, Durability, Error};
 
@@ -102,6 +103,39 @@ fn f27_m29_fifty_unacknowledged_messages_go_before_fifty_new_ones() {
         })
         .unwrap();
     }
+}
+
+#[test]
+fn m62_a_journal_with_pending_work_is_read_once_by_a_restart() {
+    house::run(async {
+        let (disk, config) = (SimDisk::new(), house::config(Durability::Sync));
+        let bus = house::open_on(&disk, &config).await?;
+        let mut members = vec![house::create(&bus, "lead", "sink").await?];
+        // So many that they are folded by several threads.
+        for n in 0..200 {
+            members.push(house::create(&bus, &format!("worker-{n}"), "driver").await?);
+        }
+        bus.group(&house::label("crowd"), &members).await?;
+        let (lead, workers) = (members[0], &members[1..]);
+        for worker in workers {
+            house::send_all(&bus, (lead, *worker), ["work"]).await?;
+        }
+        for worker in workers {
+            while bus.inspect(*worker).await?.pending == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let disk = disk.kill();
+        let bus = house::open_on(&disk, &config).await?;
+        assert!(bus.recovery().resumed >= 200, "{:?}", bus.recovery());
+        let n_reads = disk.calls_of(CallKind::Read);
+        house::drain(&bus).await?;
+        let n_reads = disk.calls_of(CallKind::Read) - n_reads;
+        assert!(n_reads < 100, "{n_reads} reads after 200 journals were read");
+        Ledger::read(&bus).await.check_done("resumed");
+        bus.shut_down().await
+    })
+    .unwrap();
 }
 
 #[test]

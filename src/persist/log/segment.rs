@@ -3,7 +3,7 @@
 //! **Invariant**: a segment file under its final name is whole: filled with zeros, flushed, its
 //! name flushed. A position maps to segment `position / segment_bytes`, for ever.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,9 @@ pub(crate) const LOG_DIR: &str = "log";
 /// Where freed segments are kept.
 pub(crate) const HISTORY_DIR: &str = "history";
 
-const OPEN_MAX: usize = 32;
+/// Files held open: the chains of many sessions lead through all segments in use again and again,
+/// and 2 GiB of them is more than most logs are.
+const OPEN_MAX: usize = 128;
 const ZEROS: usize = 1 << 20;
 
 /// Takes a lock whose holders never panic half way through a change.
@@ -31,7 +33,7 @@ pub(crate) struct Segments {
     pub(crate) size: u64,
     read_only: bool,
     names: Mutex<Names>,
-    open: Mutex<VecDeque<(u64, Arc<dyn DiskFile>)>>,
+    open: Mutex<BTreeMap<u64, Arc<dyn DiskFile>>>,
     bytes_read: AtomicU64,
 }
 
@@ -112,7 +114,7 @@ impl Segments {
     /// Opens a segment, in use or kept.
     pub(crate) fn file(&self, number: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut open = lock(&self.open);
-        if let Some((_, file)) = open.iter().find(|(known, _)| *known == number) {
+        if let Some(file) = open.get(&number) {
             return Ok(file.clone());
         }
         let live = lock(&self.names).live.contains(&number);
@@ -126,9 +128,10 @@ impl Segments {
         };
         let file: Arc<dyn DiskFile> = Arc::from(file);
         if open.len() >= OPEN_MAX {
-            open.pop_front();
+            // Where a chain ends; those that follow begin at the newest again.
+            open.pop_first();
         }
-        open.push_back((number, file.clone()));
+        open.insert(number, file.clone());
         Ok(file)
     }
 
@@ -196,7 +199,7 @@ impl Segments {
             names.history.remove(&number);
             names.live.insert(number);
         }
-        lock(&self.open).retain(|(known, _)| *known != number);
+        lock(&self.open).remove(&number);
         freed
     }
 }
