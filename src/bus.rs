@@ -197,7 +197,8 @@ impl Bus {
     /// # Errors
     /// `NOT_FOUND` for a session that is not there, may not be reached or is closed: one answer, so
     /// that it tells nothing about strangers; `SELF_MESSAGE`, `MESSAGE_TOO_LARGE`, `MAILBOX_FULL`:
-    /// nothing happened. A fault: unknown whether it is queued.
+    /// nothing happened. `NOT_DURABLE`, and `CLOSED` where the bus stopped meanwhile: unknown
+    /// whether it is queued. Any other fault: it is not.
     ///
     /// # Cancel safety
     /// Dropped before it returns, the message may be queued.
@@ -336,8 +337,8 @@ impl Bus {
         self.house.shared.store.fault()
     }
 
-    /// Stops in order: takes nothing in any more, lets turns end within `stop_max`, flushes, joins
-    /// every thread, gives the directory back. Other clones get `CLOSED` from then on.
+    /// Stops in order: takes nothing in any more, lets turns end within `stop_max`, flushes, ends
+    /// its threads, gives the directory back. Other clones get `CLOSED` from then on.
     ///
     /// # Errors
     /// The fault that kept the last commit from the disk.

@@ -74,7 +74,8 @@ pub struct StoreConfig {
     /// at least 2 KiB and 4,096 below `segment_bytes`.
     pub frame_max: usize,
     /// A session's chain since its last snapshot, in frames, that calls for the next one; a chain
-    /// longer than 4 times the snapshot's bytes does so too. Default 256; 1 to 1,000,000.
+    /// longer than 4 times the snapshot's bytes, or than 64 KiB where the snapshot is small, does
+    /// so too. Default 256; 1 to 1,000,000.
     pub snapshot_every: u64,
     /// Log written between two saves of the heads, in bytes. 0 means max(64 MiB, 4 × their own
     /// size), the default.

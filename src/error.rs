@@ -14,7 +14,8 @@ pub enum Error {
     /// A rule said no. Nothing happened: nothing was written, no quota was used.
     #[error("{0}")]
     Refused(#[from] Refused),
-    /// The journal failed. What was asked may or may not be on disk; reopening settles it.
+    /// The journal failed. With `NOT_DURABLE` what was asked may or may not be on disk, and
+    /// reopening settles it.
     #[error("{0}")]
     Fault(#[from] Fault),
     /// What was waited for is over.

@@ -288,8 +288,8 @@ impl RouteReply {
     }
 
     /// The route, or why not: [`Refused::not_found`](crate::error::Refused::not_found) for all that
-    /// may not be told apart.
-    /// A fault where the supervisor could not record what the answer waits for.
+    /// may not be told apart, a fault where the supervisor could not record what the answer waits
+    /// for.
     pub fn answer(self, route: Result<Route, Error>) {
         let target = self.0.target;
         self.0.answer(Control::Routed { target, route });

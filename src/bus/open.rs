@@ -90,8 +90,9 @@ impl Builder {
     /// # Errors
     /// `INVALID_CONFIG`; `INVALID_ARGUMENT` for a data directory with durability `memory`, which
     /// keeps nothing there; `STORE_LOCKED` when another process holds the directory; `WRONG_ORIGIN`
-    /// when it belongs to another trace or scenario; `STORE_UNUSABLE`, `JOURNAL_VERSION`,
-    /// `JOURNAL_CORRUPT`. Nothing is changed then.
+    /// when it belongs to another trace or scenario; `STORE_UNUSABLE`, `STORE_FULL`,
+    /// `STORE_READ_ONLY`, `JOURNAL_VERSION`, `JOURNAL_CORRUPT`. Nothing is made, sent or recorded
+    /// then; a torn tail may have been cut.
     ///
     /// # Cancel safety
     /// Dropped before it returns, the bus opens and stops again in the background.

@@ -204,7 +204,7 @@ pub enum TurnOutcome {
     /// counts as an attempt.
     Interrupted,
     /// The driver let go of it, or the bus stopped in order: nothing has failed, and what it took
-    /// is offered again as if it had not been tried.
+    /// is offered again without having been tried. Its attempt rises and is not held against it.
     GivenBack,
 }
 

@@ -285,14 +285,4 @@ impl Machine {
         self.live.appended += 1;
         self.live.appended
     }
-
-    /// The whole state as a snapshot's payload, and the ticket under which to append it as the
-    /// next append.
-    ///
-    /// # Errors
-    /// As [`Machine::snapshot_payload`].
-    pub fn snapshot(&mut self) -> Result<(u64, Vec<u8>), serde_json::Error> {
-        let bytes = self.snapshot_payload()?;
-        Ok((self.number_snapshot(), bytes))
-    }
 }

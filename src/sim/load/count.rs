@@ -44,7 +44,7 @@ pub(super) struct Count {
     pub(super) log_bytes: Option<u64>,
 }
 
-/// What was counted.
+/// What losses and duplicates were counted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedFrom {
