@@ -4,7 +4,7 @@
 //! thread ends when the bus closes and no load of its sessions is left.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::wake::{Batch, Queue};
 use crate::config::Limits;
 use crate::error::{Code, Fault};
 use crate::protocol::hash::IdHash;
-use crate::protocol::session::Event;
+use crate::protocol::session::{Action, Event};
 use crate::protocol::{SessionId, Timestamp};
 
 /// Threads that read journals for one arbiter, at most.
@@ -43,8 +43,10 @@ pub(super) struct Local {
     pub(super) remains: RefCell<HashMap<SessionId, Remains, IdHash>>,
     receipts: RefCell<Vec<(Reply<Receipt>, Receipt)>>,
     payloads: RefCell<Payloads>,
-    /// What one session has taken from its cell, for as long as it looks at it.
-    pub(super) controls: std::cell::Cell<Vec<Control>>,
+    /// What one session has taken from its cell, and what its machine wants done, for as long as
+    /// it is at it. What is left where it panics is seen to by the end of its load.
+    pub(super) controls: RefCell<VecDeque<Control>>,
+    pub(super) actions: RefCell<VecDeque<Action>>,
     /// Shared by every machine.
     pub(super) limits: Arc<Limits>,
 }
@@ -80,7 +82,8 @@ pub(super) fn start(
                 remains: RefCell::default(),
                 receipts: RefCell::default(),
                 payloads: RefCell::default(),
-                controls: std::cell::Cell::default(),
+                controls: RefCell::default(),
+                actions: RefCell::default(),
             });
             tokio::task::LocalSet::new().block_on(&runtime, run(&local));
             // What still blocks was given up: nobody waits for it.
@@ -232,7 +235,8 @@ impl Local {
     fn give_receipts(&self) {
         let mut receipts = std::mem::take(&mut *self.receipts.borrow_mut());
         for (reply, receipt) in receipts.drain(..) {
-            answer(reply, Ok(receipt));
+            // Whoever waits for it is woken here: that one's panic is nobody else's.
+            drop(catch_unwind(AssertUnwindSafe(|| answer(reply, Ok(receipt)))));
         }
         // The list keeps its room.
         self.receipts.replace(receipts);

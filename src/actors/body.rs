@@ -124,6 +124,16 @@ impl Resident {
             .unwrap_or_else(|panic| Err(run::panicked(&*panic)))
     }
 
+    /// Nobody thinks in the session from now on. The room of what its turn has staged is given
+    /// back with it: an end that waits for room in the journal is not decided any more.
+    pub(super) fn let_body_go(&mut self) {
+        let body = std::mem::replace(&mut self.body, Body::Absent);
+        // A panic in an agent's drop must not end the actor.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        let stages = |input: &Input| matches!(input, Input::End(end) if !end.sends.is_empty());
+        self.batch.retain(|input| !stages(input));
+    }
+
     /// The body is there: it can take a turn.
     pub(super) fn body_starts(&mut self) {
         if let Body::Agent(_) = self.body {

@@ -214,7 +214,12 @@ impl Cell {
     }
 
     /// Takes up to `most` controls, then mail up to `most` inputs in all and about `bytes`.
-    pub(super) fn take(&self, most: usize, bytes: usize, control: &mut Vec<Control>) -> Taken {
+    pub(super) fn take(
+        &self,
+        most: usize,
+        bytes: usize,
+        control: &mut impl Extend<Control>,
+    ) -> Taken {
         let mut lanes = self.lanes();
         let n_control = lanes.control.len().min(most);
         control.extend(lanes.control.drain(..n_control));

@@ -58,6 +58,8 @@ impl Resident {
         let body = std::mem::replace(&mut self.body, super::body::Body::Absent);
         // A panic in an agent's drop must not keep the load from ending.
         drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        self.give_back_room();
+        let unlooked = std::mem::take(&mut *self.local.controls.borrow_mut());
         let mut unseen = Vec::new();
         let mut undecided = Vec::new();
         for input in std::mem::take(&mut self.batch) {
@@ -87,8 +89,18 @@ impl Resident {
         if matches!(why, Why::Stop) {
             undecided.drain(..).for_each(|send| answer(send.reply, Err(Ended::Closed.into())));
         }
-        cell.put_back(undecided.into_iter().map(Control::Send).collect());
+        let unlooked = unlooked.into_iter().filter(outlasts_a_load);
+        cell.put_back(undecided.into_iter().map(Control::Send).chain(unlooked).collect());
         drain(&local, &cell, load, Remains { machine: Some(machine), why, unseen });
+    }
+
+    /// Room that is free by what is on disk, where a panic kept it from being given back.
+    fn give_back_room(&self) {
+        for action in std::mem::take(&mut *self.local.actions.borrow_mut()) {
+            if let Action::Release { count } = action {
+                self.cell.release(count);
+            }
+        }
     }
 
     /// Sends that the machine has not seen, without their room: the next load takes them in.
@@ -104,6 +116,16 @@ impl Resident {
         let draft = Draft { to: target, body: message.body.clone(), cause: None };
         Some(Send { draft, wait_for_room, kind: message.source.kind, reply })
     }
+}
+
+/// Whether what was not looked at is for the next load too: not what the turn that is over has
+/// asked for, nor a word that the supervisor has said before it knew of the fall.
+fn outlasts_a_load(control: &Control) -> bool {
+    let of_the_turn = match control {
+        Control::Send(send) => send.kind == SourceKind::Agent,
+        other => matches!(other, Control::Stage { .. } | Control::Arrived { .. }),
+    };
+    !of_the_turn && !matches!(control, Control::Respawn | Control::Withhold)
 }
 
 /// A load that has begun and has no machine.

@@ -154,6 +154,10 @@ impl Outgoing {
                 for waiting in std::mem::take(&mut way.waiting) {
                     waiting.refuse(error.clone());
                 }
+                if way.is_blank() {
+                    // Whom nobody can reach leaves no trace.
+                    self.ways.remove(&target);
+                }
             }
         }
     }
@@ -388,6 +392,13 @@ impl Outgoing {
 }
 
 impl Way {
+    /// Whether nothing is known of the target and nothing waits for it.
+    fn is_blank(&self) -> bool {
+        let known = self.route.is_some() || self.delivery.is_some() || self.granted.is_some();
+        let waits = self.asked || self.awaits_room || self.wished || self.delivery_asked;
+        !known && !waits && self.waiting.is_empty() && self.undelivered.is_empty()
+    }
+
     /// A send waits for room now: whoever is not to wait behind it is refused.
     fn refuse_waiting(&mut self, target: &Cell) {
         for waiting in std::mem::take(&mut self.waiting) {

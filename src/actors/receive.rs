@@ -2,7 +2,6 @@
 //!
 //! **Boundary**: nothing is decided here that the machine decides; what is for it is queued for it.
 
-use super::body::Body;
 use super::control::{Control, Send};
 use super::outgoing::{Parcel, Prepared, answer};
 use super::resident::{Caller, Resident};
@@ -104,7 +103,7 @@ impl Resident {
     /// From now on the session has no agent.
     fn fail(&mut self, for_good: bool) {
         self.cell.set_failed();
-        self.body = Body::Absent;
+        self.let_body_go();
         self.batch.push_back(Input::Interrupt);
         self.batch.push_back(Input::NotReady);
         if for_good {

@@ -211,13 +211,13 @@ impl Resident {
             return self.cell.has_input();
         }
         let bytes = self.local.shared.config.store.frame_max / 2;
-        let mut control = self.local.controls.take();
-        let taken = self.cell.take(most, bytes, &mut control);
-        *budget -= (control.len() + taken.mail.len()).min(*budget);
-        for control in control.drain(..) {
-            self.receive(control);
+        let taken = self.cell.take(most, bytes, &mut *self.local.controls.borrow_mut());
+        let n_control = self.local.controls.borrow().len();
+        *budget -= (n_control + taken.mail.len()).min(*budget);
+        for _ in 0..n_control {
+            let control = self.local.controls.borrow_mut().pop_front();
+            control.into_iter().for_each(|control| self.receive(control));
         }
-        self.local.controls.replace(control);
         let failed = self.cell.is_failed();
         self.batch.extend(taken.mail.into_iter().map(|mail| mail.into_input(failed)));
         taken.more
@@ -291,7 +291,8 @@ impl Resident {
         self.sights.note(&self.machine, &effects);
         self.body_committed(&effects.events);
         let (urgent, appends) = (effects.urgent, !effects.events.is_empty());
-        let actions = std::mem::take(&mut effects.actions);
+        self.local.actions.borrow_mut().extend(effects.actions.drain(..));
+        let n_actions = self.local.actions.borrow().len();
         match permit {
             Some(permit) if appends => self.append(permit, effects, now),
             Some(_) | None => {
@@ -302,8 +303,9 @@ impl Resident {
             }
         }
         self.publish();
-        for action in actions {
-            self.carry_out(action);
+        for _ in 0..n_actions {
+            let action = self.local.actions.borrow_mut().pop_front();
+            action.into_iter().for_each(|action| self.carry_out(action));
         }
     }
 

@@ -3,7 +3,6 @@
 //! **Invariant**: a session is unloaded only with nothing pending, nothing unflushed and nobody who
 //! waits for it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::body::Body;
@@ -38,9 +37,7 @@ impl Resident {
         if !open || self.local.shared.store.fault().is_some() {
             return true;
         }
-        let body = std::mem::replace(&mut self.body, Body::Absent);
-        // A panic in an agent's drop must not end the actor.
-        drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        self.let_body_go();
         self.batch.push_back(Input::GiveBack);
         self.stop_at = Some(now.after(self.local.shared.config.life.stop_max));
         false

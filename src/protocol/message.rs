@@ -115,6 +115,7 @@ pub enum SourceKind {
 
 /// Where a message comes from; stamped by the runtime, never taken from a caller's arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Source {
     /// The kind of party.
     pub kind: SourceKind,
@@ -136,6 +137,7 @@ fn is_zero(hop: &u32) -> bool {
 
 /// One message, as it is stored and delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Message {
     /// Its name.
     pub id: MessageId,

@@ -195,21 +195,33 @@ pub(crate) async fn fall(bus: &Bus, id: SessionId) {
     let waker = Waker::from(Arc::clone(&trip));
     // Whoever it drives or thinks in it, from now on it is asked without the supervisor.
     drop(bus.attach(id).await);
-    while !trip.0.load(Ordering::Acquire) {
+    while !trip.is_sprung() {
         // A session cannot send to itself: it says so, and nothing else comes of it.
         let sending = bus.send(id, Draft::text(id, "fall"));
         // Without a budget, nobody but the session wakes it.
         let mut sending = pin!(tokio::task::unconstrained(sending));
         if sending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            while !trip.0.load(Ordering::Acquire) {
-                tokio::task::yield_now().await;
-            }
+            trip.sprung().await;
         }
     }
 }
 
+/// A waker that panics whoever wakes it.
 #[derive(Default)]
-struct Trip(AtomicBool);
+pub(crate) struct Trip(AtomicBool);
+
+impl Trip {
+    fn is_sprung(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody has woken it.
+    pub(crate) async fn sprung(&self) {
+        while !self.is_sprung() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
 
 impl Wake for Trip {
     fn wake(self: Arc<Self>) {

@@ -17,6 +17,7 @@ mod bus_damage;
 mod bus_disk;
 mod bus_driver;
 mod bus_failed;
+mod bus_fallen;
 mod bus_given_back;
 mod bus_mail;
 mod bus_mended;

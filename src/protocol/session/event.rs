@@ -122,6 +122,7 @@ fn is_false(flag: &bool) -> bool {
 
 /// What a session is made as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Created {
     /// Its address.
     pub id: SessionId,
@@ -136,7 +137,7 @@ pub struct Created {
 
 /// Who thinks inside a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BodySpec {
     /// An agent, made by the factory of that name.
     Agent {
@@ -171,6 +172,7 @@ impl Hash for AgentState {
 
 /// A number that its target refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Refusal {
     /// The number.
     pub n: u64,
@@ -210,6 +212,7 @@ pub enum TurnOutcome {
 
 /// An agent's failure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Failure {
     /// The agent's code, at most 64 characters; `PANIC` for a panic.
     pub code: String,
@@ -219,6 +222,7 @@ pub struct Failure {
 
 /// An accepted message that will not be handled.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dead {
     /// Its place in the inbox.
     pub arrival: u64,
@@ -230,6 +234,7 @@ pub struct Dead {
 
 /// What a sender is told about one of its messages after acceptance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// The number among the outcomes told to this sender, from 1.
     pub number: u64,

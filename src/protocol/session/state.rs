@@ -50,6 +50,7 @@ pub struct State {
 
 /// The outbox for one target. Numbers `settled + 1 .. next` are unsettled, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Lane {
     /// The next number to be given.
     pub next: u64,
@@ -67,6 +68,7 @@ impl Default for Lane {
 
 /// What was decided of one sender's numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mark {
     /// Every number up to this one is decided.
     pub high_water: u64,
@@ -79,6 +81,7 @@ pub struct Mark {
 
 /// One accepted message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Item {
     /// Its place in the inbox.
     pub arrival: u64,
@@ -108,6 +111,7 @@ impl Item {
 
 /// A turn that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OpenTurn {
     /// Its number.
     pub number: u64,
@@ -121,6 +125,7 @@ pub struct OpenTurn {
 
 /// Outcomes to be told to one session. Numbers `next - untold.len() .. next`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Report {
     /// The next outcome number.
     pub next: u64,
@@ -136,6 +141,7 @@ impl Default for Report {
 
 /// Totals of the whole journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Counts {
     /// Messages this session has queued.
     pub queued: u64,

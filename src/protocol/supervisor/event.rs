@@ -55,6 +55,7 @@ pub enum Event {
 
 /// What a data directory is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Origin {
     /// `trace` or `scenario`, or what an embedding program calls it.
     pub kind: String,

@@ -29,6 +29,7 @@ pub struct Graph {
 
 /// What is known of a session here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     /// How it was made.
     pub created: Created,
