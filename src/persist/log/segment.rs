@@ -16,7 +16,9 @@ pub(crate) const LOG_DIR: &str = "log";
 /// Where freed segments are kept.
 pub(crate) const HISTORY_DIR: &str = "history";
 
-const OPEN_MAX: usize = 32;
+/// Files that are kept open. Whoever reads a journal beside the bus keeps as many once more, and
+/// both fit a process that may have 64 files.
+const OPEN_MAX: usize = 16;
 const ZEROS: usize = 1 << 20;
 
 /// Takes a lock whose holders never panic half way through a change.
