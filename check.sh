@@ -4,6 +4,8 @@
 #   ./check.sh quick    format, lints, quick tests: before each commit
 #   ./check.sh          all of quick, then documentation, doc tests, long loops and the README's
 #                       first command: before work lands
+#   ./check.sh faults   the binary broken on purpose: kills, failing system calls, full disks,
+#                       jumping clocks; what the machine cannot do is skipped by name
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -36,6 +38,12 @@ long_loops() {
     step 'long loops' env CALLBOARD_LONG=1 cargo test --locked --release --test it
 }
 
+# Not part of `all`: it wants root, strace and libfaketime for all of it.
+faults() {
+    step faults env CALLBOARD_FAULTS=1 cargo test --locked --release --test it faults:: -- \
+        --skip crash_faults --nocapture --test-threads 2
+}
+
 # What a reader tries first must work as it is written.
 first_command() {
     local command
@@ -50,6 +58,9 @@ case "${1-all}" in
 quick)
     quick
     ;;
+faults)
+    faults
+    ;;
 all)
     quick
     documentation
@@ -57,7 +68,7 @@ all)
     first_command
     ;;
 *)
-    echo 'usage: ./check.sh [quick]' >&2
+    echo 'usage: ./check.sh [quick|faults]' >&2
     exit 2
     ;;
 esac

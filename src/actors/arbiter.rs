@@ -156,7 +156,8 @@ fn attend(local: &Rc<Local>, cell: &Arc<Cell>) {
 }
 
 impl Local {
-    /// Wakes a session at a moment. Returns nothing to cancel: an early wake does no harm.
+    /// Wakes a session at a moment of the steady clock. Returns nothing to cancel: an early wake
+    /// does no harm.
     pub(super) fn wake_at(&self, at: Timestamp, cell: &Arc<Cell>) {
         let mut timers = self.timers.borrow_mut();
         let first = timers.first_key_value().map(|((first, _), _)| *first);
@@ -172,7 +173,7 @@ impl Local {
         if timers.is_empty() {
             return false;
         }
-        let now = self.shared.clock.now();
+        let now = self.shared.clock.steady();
         let mut fired = false;
         while let Some(entry) = timers.first_entry() {
             if entry.key().0 > now {
@@ -188,7 +189,7 @@ impl Local {
     async fn sleep(&self) {
         let next = self.timers.borrow().first_key_value().map(|((at, _), _)| at.0);
         let Some(at) = next else { return self.queue.poked().await };
-        let wait = Duration::from_millis(at.saturating_sub(self.shared.clock.now().0).max(1));
+        let wait = Duration::from_millis(at.saturating_sub(self.shared.clock.steady().0).max(1));
         tokio::select! {
             () = self.queue.poked() => {}
             () = tokio::time::sleep(wait) => {}

@@ -2,9 +2,12 @@
 //!
 //! **Boundary**: nothing else in the life asks the system for the time of day or for chance, so
 //! that a simulation can give both.
+//!
+//! **Invariant**: what waits, waits by the steady clock. The time of day may be set by anybody, by
+//! a year ahead or a day back, and is for showing only.
 
 use std::cell::RefCell;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::{Builder, Uuid};
 
@@ -14,18 +17,33 @@ use crate::protocol::Timestamp;
 pub trait Clock: Send + Sync + 'static {
     /// The moment, in milliseconds. Never decides order.
     fn now(&self) -> Timestamp;
+    /// Milliseconds since some moment of this process, on a clock that nobody sets: by this it is
+    /// decided when something is due. Means nothing to another process and is never stored.
+    fn steady(&self) -> Timestamp;
     /// An id that was never given before.
     fn fresh(&self) -> Uuid;
 }
 
 /// The system's clock and version 7 UUIDs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    began: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock { began: Instant::now() }
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn steady(&self) -> Timestamp {
+        Timestamp(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     fn fresh(&self) -> Uuid {
@@ -67,7 +85,12 @@ mod tests {
 
     #[test]
     fn no_id_is_given_twice_by_several_threads() {
-        let draw = || std::thread::spawn(|| (0..20_000).map(|_| SystemClock.fresh()).collect());
+        let draw = || {
+            std::thread::spawn(|| {
+                let clock = SystemClock::default();
+                (0..20_000).map(|_| clock.fresh()).collect()
+            })
+        };
         let drawn: Vec<Vec<Uuid>> =
             [draw(), draw(), draw()].into_iter().map(|thread| thread.join().unwrap()).collect();
         let ids: HashSet<Uuid> = drawn.into_iter().flatten().collect();

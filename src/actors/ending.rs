@@ -183,7 +183,7 @@ pub(super) fn finish(local: &Rc<Local>, cell: &Arc<Cell>) {
 /// Room that no written message holds is given back; whoever waits for an answer sends again.
 fn settle(local: &Local, cell: &Arc<Cell>, mut machine: Machine, why: &Why) {
     let flushed = Input::Flushed { ticket: cell.proof.flushed() };
-    let now = local.shared.clock.now();
+    let now = local.shared.clock.steady();
     // After a panic the machine may be between two states.
     let stepped = catch_unwind(AssertUnwindSafe(|| machine.step([flushed], now)));
     if let Ok(effects) = stepped {

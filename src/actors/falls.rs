@@ -79,7 +79,7 @@ pub(super) struct Falls(HashMap<SessionId, VecDeque<Timestamp>>);
 impl Falls {
     /// Falls of a session within the window, with this one.
     fn count(&mut self, id: SessionId, shared: &Shared) -> u32 {
-        let (now, window) = (shared.clock.now(), shared.config.life.respawn_window);
+        let (now, window) = (shared.clock.steady(), shared.config.life.respawn_window);
         let falls = self.0.entry(id).or_default();
         falls.push_back(now);
         falls.retain(|at| at.after(window) > now);

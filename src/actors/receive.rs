@@ -113,7 +113,7 @@ impl Resident {
     }
 
     fn stop(&mut self) {
-        let now = self.local.shared.clock.now();
+        let now = self.local.shared.clock.steady();
         self.stop_at = Some(now.after(self.local.shared.config.life.stop_max));
         self.body_stops();
         self.batch.push_back(Input::NotReady);

@@ -262,7 +262,7 @@ impl Resident {
                     }
                     if !turned_away {
                         let wait = self.local.shared.config.limits.resend_after;
-                        self.blocked_until = Some(self.local.shared.clock.now().after(wait));
+                        self.blocked_until = Some(self.local.shared.clock.steady().after(wait));
                         return Stepped::Blocked;
                     }
                 }
@@ -286,7 +286,7 @@ impl Resident {
         let inputs: Vec<Input> = self.batch.drain(..n_inputs).collect();
         self.idle_since = None;
         self.sights.look(&self.machine, &inputs);
-        let mut effects = self.machine.step(inputs, now);
+        let mut effects = self.machine.step(inputs, self.local.shared.clock.steady());
         self.machine_wake = effects.wake;
         self.sights.note(&self.machine, &effects);
         self.body_committed(&effects.events);

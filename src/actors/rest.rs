@@ -15,7 +15,7 @@ impl Resident {
     /// Feeds the machine the time, where it is due.
     pub(super) fn tick(&mut self) {
         let Some(timer) = self.timer else { return };
-        let now = self.local.shared.clock.now();
+        let now = self.local.shared.clock.steady();
         if timer > now {
             return;
         }
@@ -29,7 +29,7 @@ impl Resident {
     /// Whether the bus closes and the session's time for it is over. A turn that is still open then
     /// is given back: nothing has failed, and it has the same time once more to get that on disk.
     pub(super) fn is_overdue(&mut self) -> bool {
-        let now = self.local.shared.clock.now();
+        let now = self.local.shared.clock.steady();
         if self.stop_at.is_none_or(|at| at > now) {
             return false;
         }
@@ -104,7 +104,7 @@ impl Resident {
             self.idle_since = None;
             return false;
         }
-        let now = self.local.shared.clock.now();
+        let now = self.local.shared.clock.steady();
         let since = *self.idle_since.get_or_insert(now);
         now >= since.after(self.patience())
     }

@@ -136,7 +136,7 @@ impl Builder {
         }
         let recovery = Recovery { store: report, resumed: survey.resume.len() as u64 };
         let (supervisor, requests) = SupervisorHandle::new();
-        let clock = Arc::new(SystemClock);
+        let clock = Arc::new(SystemClock::default());
         let parts = Parts { store, config, factories, observer, clock, supervisor };
         let shared = Shared::start(parts)?;
         shared.keep_folded(std::mem::take(&mut survey.folded));

@@ -39,6 +39,7 @@ mod crash_reader;
 mod crash_recovery;
 mod crash_rot;
 mod disks;
+mod faults;
 mod golden;
 mod house;
 mod ledger;

@@ -71,7 +71,7 @@ impl Town {
             store,
             factories: factories.into_iter().map(|(name, made)| (name.to_owned(), made)).collect(),
             observer: Some(Arc::clone(&seen) as _),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::default()),
             supervisor,
         };
         let shared = Shared::start(parts).unwrap();

@@ -16,9 +16,12 @@ pub(crate) const LOG_DIR: &str = "log";
 /// Where freed segments are kept.
 pub(crate) const HISTORY_DIR: &str = "history";
 
-/// Files held open: the chains of many sessions lead through all segments in use again and again,
-/// and 2 GiB of them is more than most logs are.
+/// Files held open at most: the chains of many sessions lead through all segments in use again and
+/// again, and 2 GiB of them is more than most logs are.
 const OPEN_MAX: usize = 128;
+/// Files held open at least. Whoever reads a journal beside the bus holds as many once more, and
+/// both fit a process that may have 64 files.
+const OPEN_LEAST: usize = 16;
 const ZEROS: usize = 1 << 20;
 
 /// Takes a lock whose holders never panic half way through a change.
@@ -34,6 +37,7 @@ pub(crate) struct Segments {
     read_only: bool,
     names: Mutex<Names>,
     open: Mutex<BTreeMap<u64, Arc<dyn DiskFile>>>,
+    open_max: usize,
     bytes_read: AtomicU64,
 }
 
@@ -43,6 +47,14 @@ struct Names {
     history: BTreeSet<u64>,
 }
 
+/// How many files are held open: an eighth of what the process may have, where the system tells.
+fn open_max() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let files = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    files.map_or(OPEN_LEAST, |files| (files / 8).clamp(OPEN_LEAST, OPEN_MAX))
+}
+
 impl Segments {
     /// Lists what there is. Leftovers of unfinished preparations are not counted.
     pub(crate) fn list(disk: Arc<dyn Disk>, size: u64, read_only: bool) -> io::Result<Segments> {
@@ -50,6 +62,7 @@ impl Segments {
             disk,
             size,
             read_only,
+            open_max: open_max(),
             names: Mutex::default(),
             open: Mutex::default(),
             bytes_read: AtomicU64::new(0),
@@ -127,7 +140,7 @@ impl Segments {
             file => file?,
         };
         let file: Arc<dyn DiskFile> = Arc::from(file);
-        if open.len() >= OPEN_MAX {
+        if open.len() >= self.open_max {
             // Where a chain ends; those that follow begin at the newest again.
             open.pop_first();
         }

@@ -3,6 +3,7 @@
 //! **Invariant**: what is counted is counted after the bus has stopped, and the disk's limit is
 //! measured right after the load, so that both say something of the same minutes.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,7 +123,7 @@ fn said(plan: &Plan, left: Left, (data, history): (&Path, History)) -> Result<Re
     let (n_handled, elapsed_s) = desk.gauge.handled_in();
     let limit = match in_memory {
         true => None,
-        false => Some(limit_for(plan, data, elapsed_s)?),
+        false => limit_for(plan, data, elapsed_s)?,
     };
     let curve = |stage| desk.gauge.corrected(stage);
     let curves = Curves {
@@ -156,11 +157,16 @@ fn events(data: &Path, receipts: &[(u64, Vec<u64>)]) -> Result<Count, LoadError>
     count::in_events(data, receipts).map_err(|fault| Error::from(fault).into())
 }
 
-/// A fifth of the load's own time is enough to know the disk as it is at the moment.
-fn limit_for(plan: &Plan, data: &Path, elapsed_s: f64) -> Result<Limit, LoadError> {
+/// A fifth of the load's own time is enough to know the disk as it is at the moment. A load is told
+/// of also where the disk has no room to be measured in.
+fn limit_for(plan: &Plan, data: &Path, elapsed_s: f64) -> Result<Option<Limit>, LoadError> {
     let time = Duration::from_secs_f64((elapsed_s / 5.0).clamp(0.2, 2.0));
-    let limit = limit::measure(data, Work::of_bodies(plan.size, time));
-    limit.map_err(|error| LoadError::System("cannot measure the disk", error))
+    match limit::measure(data, Work::of_bodies(plan.size, time)) {
+        Err(error) if error.kind() == ErrorKind::StorageFull => Ok(None),
+        limit => {
+            limit.map(Some).map_err(|error| LoadError::System("cannot measure the disk", error))
+        }
+    }
 }
 
 /// The clock's side of a load, with its outlet.

@@ -115,7 +115,7 @@ fn point(
     }
 }
 
-fn receipts_in(path: &Path, context: &str) -> Vec<[u64; 4]> {
+pub(crate) fn receipts_in(path: &Path, context: &str) -> Vec<[u64; 4]> {
     let text = fs::read_to_string(path).expect("receipts can be read");
     let receipt = |line: &str| {
         let fields: Vec<&str> = line.split(' ').collect();

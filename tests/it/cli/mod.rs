@@ -3,11 +3,11 @@
 mod bad_input;
 mod cleaned;
 mod held;
-mod kills;
+pub(crate) mod kills;
 mod load;
 mod load_page;
 mod load_restart;
-mod program;
+pub(crate) mod program;
 mod said;
 mod scenarios;
 mod stops;

@@ -24,11 +24,11 @@ const TRACE_SEED: u64 = 1;
 
 /// What a finished process left.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(crate) struct Finished {
     /// The exit code; none when a signal ended it.
-    pub(super) code: Option<i32>,
-    pub(super) out: String,
-    pub(super) err: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl From<Output> for Finished {
@@ -40,7 +40,7 @@ impl From<Output> for Finished {
 
 impl Finished {
     /// The summary that was printed as JSON, after success.
-    pub(super) fn summary(&self, context: &str) -> Value {
+    pub(crate) fn summary(&self, context: &str) -> Value {
         assert_eq!(self.code, Some(0), "{context}: {self:?}");
         serde_json::from_str(&self.out)
             .unwrap_or_else(|error| panic!("{context}: {error}: {self:?}"))
@@ -48,7 +48,7 @@ impl Finished {
 }
 
 /// A command of the binary with these arguments.
-pub(super) fn callboard<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+pub(crate) fn callboard<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_callboard"));
     command.args(args).env_remove("CALLBOARD_LOG").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,24 +56,24 @@ pub(super) fn callboard<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> C
 }
 
 /// Runs it to its end.
-pub(super) fn finished<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Finished {
+pub(crate) fn finished<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Finished {
     callboard(args).output().expect("the binary starts").into()
 }
 
 /// Whether the long variants of the tests are wanted.
-pub(super) fn is_long() -> bool {
+pub(crate) fn is_long() -> bool {
     std::env::var_os("CALLBOARD_LONG").is_some_and(|value| value == "1")
 }
 
 /// A trace on disk.
-pub(super) struct TraceFile {
-    pub(super) path: PathBuf,
-    pub(super) trace: Trace,
+pub(crate) struct TraceFile {
+    pub(crate) path: PathBuf,
+    pub(crate) trace: Trace,
     _home: Option<TempDir>,
 }
 
 /// The trace that `CALLBOARD_TRACE` names, or a generated one of the same shape.
-pub(super) fn trace() -> TraceFile {
+pub(crate) fn trace() -> TraceFile {
     if let Some(path) = std::env::var_os("CALLBOARD_TRACE").map(PathBuf::from) {
         println!("the trace is {}", path.display());
         let bytes = fs::read(&path).expect("the trace of CALLBOARD_TRACE can be read");
@@ -89,11 +89,11 @@ pub(super) fn trace() -> TraceFile {
 }
 
 /// An acceptance that the journal shows: sender, target, number.
-pub(super) type Accepted = (u64, u64, u64);
+pub(crate) type Accepted = (u64, u64, u64);
 
 /// Checks in the dump of `data` that every line was accepted exactly once and in order per pair;
 /// gives the line behind each acceptance.
-pub(super) fn assert_accepted_once(
+pub(crate) fn assert_accepted_once(
     data: &Path,
     lines: &[Line],
     context: &str,
@@ -120,7 +120,7 @@ pub(super) fn assert_accepted_once(
 }
 
 /// Every line of the dump.
-pub(super) fn dump(data: &Path, context: &str) -> Vec<Value> {
+pub(crate) fn dump(data: &Path, context: &str) -> Vec<Value> {
     let dump = finished([OsStr::new("journal"), OsStr::new("dump"), data.as_os_str()]);
     assert_eq!(dump.code, Some(0), "{context}: {}", dump.err);
     let line = |line| serde_json::from_str(line).expect("a line of JSON");
@@ -128,12 +128,12 @@ pub(super) fn dump(data: &Path, context: &str) -> Vec<Value> {
 }
 
 /// `journal verify` finds nothing.
-pub(super) fn assert_sound(data: &Path, context: &str) {
+pub(crate) fn assert_sound(data: &Path, context: &str) {
     let verify = finished([OsStr::new("journal"), OsStr::new("verify"), data.as_os_str()]);
     assert_eq!(verify.code, Some(0), "{context}: {verify:?}");
 }
 
-fn person(label: &Value) -> u64 {
+pub(crate) fn person(label: &Value) -> u64 {
     let label = label.as_str().expect("a label");
     // A session that a kill left half-made was made again under another label.
     let label = label.split("-remade-").next().expect("a label");
@@ -141,26 +141,26 @@ fn person(label: &Value) -> u64 {
 }
 
 /// A running process that is killed when the test is over.
-pub(super) struct Running(pub(super) Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    pub(super) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         Running(command.spawn().expect("the binary starts"))
     }
 
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         self.0.try_wait().expect("a child can be asked").is_some()
     }
 
     /// Sends a signal by its name.
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.0.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &pid]).status().expect("kill is there");
         assert!(sent.success(), "the signal {name} could not be sent");
     }
 
     /// Waits until `seen`, or until the process is over, and says which.
-    pub(super) fn wait_until(&mut self, mut seen: impl FnMut() -> bool) -> bool {
+    pub(crate) fn wait_until(&mut self, mut seen: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while !seen() {
             if self.is_over() {
@@ -172,7 +172,7 @@ impl Running {
         true
     }
 
-    pub(super) fn finish(mut self) -> Finished {
+    pub(crate) fn finish(mut self) -> Finished {
         let mut output =
             Output { status: Default::default(), stdout: Vec::new(), stderr: Vec::new() };
         let read = |from: Option<&mut dyn Read>, to: &mut Vec<u8>| {
@@ -195,19 +195,19 @@ impl Drop for Running {
 }
 
 /// Counts the lines of a file that grows and may not be there yet.
-pub(super) struct LineCounter {
+pub(crate) struct LineCounter {
     path: PathBuf,
     read: u64,
     n_lines: usize,
 }
 
 impl LineCounter {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         LineCounter { path: path.to_owned(), read: 0, n_lines: 0 }
     }
 
     /// The lines so far.
-    pub(super) fn count(&mut self) -> usize {
+    pub(crate) fn count(&mut self) -> usize {
         let Ok(mut file) = fs::File::open(&self.path) else { return 0 };
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.read)).expect("a file can be read from its middle");
