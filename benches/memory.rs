@@ -4,6 +4,7 @@
 mod measure;
 
 use std::error::Error;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,45 +13,66 @@ use callboard::{Config, Durability};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// Says to a process of this bench which figure is its own.
-const KIND: &str = "CALLBOARD_MEMORY_OF";
+/// Tell a process of this bench how many sessions to measure, and where they are kept.
+const SESSIONS: &str = "CALLBOARD_MEMORY_OF";
+const DATA: &str = "CALLBOARD_MEMORY_IN";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    if let Some(kind) = std::env::var_os(KIND) {
-        let idle_unload = if kind == "cold" { Duration::ZERO } else { Duration::MAX / 4 };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        println!("{:.0}", runtime.block_on(per_session(idle_unload))?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let argument = |name: &str| std::env::var(name).ok();
+    if let (Some(count), dir) = (argument(SESSIONS), argument(DATA)) {
+        println!("{}", runtime.block_on(resident(count.parse()?, dir))?);
         return Ok(());
     }
     println!("memory: bytes of resident set per session, {FEW} to {MANY} sessions");
-    println!("  idle, loaded   {:>12}  (aim 2048)", measured("idle")?);
-    println!("  not loaded     {:>12}  (aim 200)", measured("cold")?);
+    let idle = measured(MANY, None)? - measured(FEW, None)?;
+    println!("  idle, loaded   {:>12.0}  (aim 2048)", idle / (MANY - FEW) as f64);
+    let (few, many) = (measure::scratch()?, measure::scratch()?);
+    // The first process makes the sessions, the second finds them in their journals.
+    let [few, many] = [(FEW, few.path()), (MANY, many.path())]
+        .map(|(count, dir)| measured(count, Some(dir)).and_then(|_| measured(count, Some(dir))));
+    let cold = many? - few?;
+    println!("  not loaded     {:>12.0}  (aim 200)", cold / (MANY - FEW) as f64);
     Ok(())
 }
 
 /// Measures in a process of its own: what one has freed would be used again by the next.
-fn measured(kind: &str) -> Result<String, Box<dyn Error>> {
-    let output = Command::new(std::env::current_exe()?).env(KIND, kind).output()?;
+fn measured(count: usize, dir: Option<&Path>) -> Result<f64, Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(SESSIONS, count.to_string());
+    dir.map(|dir| command.env(DATA, dir.join("data")));
+    let output = command.output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// What a session adds, with the journals in memory, which is counted with it.
-async fn per_session(idle_unload: Duration) -> Result<f64, Box<dyn Error>> {
+/// The resident set with so many sessions: made, loaded and idle, with their journals in memory; or
+/// found in a data directory, and not loaded.
+async fn resident(count: usize, dir: Option<String>) -> Result<u64, Box<dyn Error>> {
     let mut config = Config::default();
-    config.store.durability = Durability::Memory;
-    config.life.idle_unload = idle_unload;
-    let bus = measure::with_sink(Bus::builder().config(config)).open().await?;
-    measure::people(&bus, FEW).await?;
+    config.life.idle_unload = Duration::from_secs(24 * 3_600);
+    let made = dir.as_ref().is_some_and(|dir| Path::new(dir).exists());
+    let builder = match dir {
+        Some(dir) => {
+            config.store.durability = Durability::Written;
+            Bus::builder().data_dir(dir)
+        }
+        None => {
+            config.store.durability = Durability::Memory;
+            Bus::builder()
+        }
+    };
+    let bus = measure::with_sink(builder.config(config)).open().await?;
+    if !made {
+        measure::people(&bus, FEW).await?;
+        measure::more_people(&bus, FEW..count).await?;
+    }
     bus.quiet().await?;
-    let before = resident_bytes()?;
-    measure::more_people(&bus, FEW..MANY).await?;
-    bus.quiet().await?;
-    let after = resident_bytes()?;
+    let bytes = resident_bytes()?;
     bus.shut_down().await?;
-    Ok((after.saturating_sub(before)) as f64 / (MANY - FEW) as f64)
+    Ok(bytes)
 }
 
 fn resident_bytes() -> Result<u64, Box<dyn Error>> {
