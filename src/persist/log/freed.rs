@@ -7,9 +7,9 @@ use std::io;
 
 use super::bytes::{Reading, put_u32, put_u64};
 use super::group::VERSION;
-use super::meta::{unknown_version, unusable};
+use super::meta::unusable;
 use super::segment::Segments;
-use super::small_file::{Content, read, replace};
+use super::small_file::{Content, opened, read, replace};
 use crate::error::Fault;
 use crate::persist::disk::Disk;
 
@@ -71,15 +71,8 @@ impl Freed {
         let content =
             read(disk, FREED).map_err(|error| unusable("read which segments are freed", &error))?;
         let Content::Whole(bytes) = content else { return Ok(None) };
-        let mut reading = Reading::new(&bytes);
-        if reading.array() != Some(MAGIC) {
-            return Ok(None);
-        }
-        match reading.u32() {
-            Some(VERSION) => Ok(take(&mut reading)),
-            Some(version) => Err(unknown_version(version)),
-            None => Ok(None),
-        }
+        let opened = opened(&bytes, MAGIC, VERSION)?;
+        Ok(opened.and_then(|mut reading| take(&mut reading)))
     }
 }
 

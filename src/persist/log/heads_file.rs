@@ -8,8 +8,8 @@ use std::io;
 use super::bytes::{Reading, put_u32, put_u64};
 use super::group::VERSION;
 use super::heads::{Attempt, Entry};
-use super::meta::{unknown_version, unusable};
-use super::small_file::{Content, Replacement, read, replace};
+use super::meta::unusable;
+use super::small_file::{Content, Replacement, opened, read, replace};
 use crate::error::Fault;
 use crate::persist::disk::Disk;
 use crate::protocol::SessionId;
@@ -77,15 +77,8 @@ impl SavedHeads {
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<SavedHeads>, Fault> {
         let content = read(disk, HEADS).map_err(|error| unusable("read the heads", &error))?;
         let Content::Whole(bytes) = content else { return Ok(None) };
-        let mut reading = Reading::new(&bytes);
-        if reading.array() != Some(MAGIC) {
-            return Ok(None);
-        }
-        match reading.u32() {
-            Some(VERSION) => Ok(take(&mut reading)),
-            Some(version) => Err(unknown_version(version)),
-            None => Ok(None),
-        }
+        let opened = opened(&bytes, MAGIC, VERSION)?;
+        Ok(opened.and_then(|mut reading| take(&mut reading)))
     }
 }
 

@@ -4,7 +4,10 @@
 
 use std::io;
 
+use super::bytes::Reading;
+use super::meta::unknown_version;
 use super::segment::{remove_if_there, write_all};
+use crate::error::Fault;
 use crate::persist::disk::{Disk, DiskFile};
 
 /// The most bytes gathered before they are written.
@@ -96,4 +99,25 @@ pub(crate) fn read(disk: &dyn Disk, name: &str) -> io::Result<Content> {
     let whole = content.len();
     bytes.truncate(whole);
     Ok(Content::Whole(bytes))
+}
+
+/// Reads on behind the magic and the version that such a file begins with; `None` for another
+/// file's magic.
+///
+/// # Errors
+/// `JOURNAL_VERSION` for another version.
+pub(crate) fn opened<const N: usize>(
+    content: &[u8],
+    magic: [u8; N],
+    version: u32,
+) -> Result<Option<Reading<'_>>, Fault> {
+    let mut reading = Reading::new(content);
+    if reading.array() != Some(magic) {
+        return Ok(None);
+    }
+    match reading.u32() {
+        Some(found) if found == version => Ok(Some(reading)),
+        Some(other) => Err(unknown_version(other)),
+        None => Ok(None),
+    }
 }
